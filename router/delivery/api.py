@@ -113,8 +113,9 @@ class JetStream:
             except (BrokerUnavailable, BrokerRefused):  # this user may not ask: all that is known is the subject
                 pass
             return BrokerUnavailable(f"no stream takes {subject}: it has no leader now, or is missing: {_MAKE_ONE}")
-        where = "this server" if self.prefix == PLAIN_API else f"any server of its domain ({self.prefix} is asked: nats.js_domain)"
-        return NoJetStream(f"JetStream does not run on {where}: {_TURN_ON}")
+        if self.prefix == PLAIN_API:
+            return NoJetStream(f"JetStream does not run on this server: {_TURN_ON}")
+        return NoJetStream(f"no server of the domain answers ({self.prefix} is asked: nats.js_domain): {_LOOK_AT_DOMAIN}")
 
     def write_subject(self, subject: str) -> str:
         """Where an entry of a bucket is published: in another domain a leaf node lets it pass under the API's prefix alone.
@@ -192,6 +193,7 @@ class JetStream:
 
 _NO_LEADER = "the cluster has no leader for it, or no quorum"
 _MAKE_ONE = "`router topology apply` makes the router's, an agent makes its own when it starts"
+_LOOK_AT_DOMAIN = "is it called so, does JetStream run there, and is a leaf node on the way connected to it (`/leafz`)?"
 _TURN_ON = "add `jetstream {}` to the server's configuration, and `jetstream: enabled` to the account"
 
 

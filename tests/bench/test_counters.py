@@ -30,6 +30,8 @@ PUSHED = (*KINDS, RECORDS, ASSIGNMENTS)
 TAKEN, RESULTS = "caf.exec.assign.v1.ack", "caf.exec.result.v1"
 WORKED = (TAKEN, RESULTS, ACKS, PULLS)
 AT_START = 200  # questions of a start, about one for each stream, bucket and consumer, and pulls: the more, the busier the machine
+# However long a request waits on a busy machine, there is no overload, in which it may be answered twice, and it does not expire.
+NEVER_LATE = {"admission.fair_after_ms": 3_600_000, "admission.overloaded_after_ms": 3_600_000, "admission.patience_ms": 3_600_000}
 
 
 def unheard(**_: str) -> None: ...
@@ -39,7 +41,7 @@ async def test_a_decision_is_one_answer_and_one_acknowledgement() -> None:
     async with a_broker() as url:
         await store.fill(unheard, url=url, count=COUNT)
         with open_socket_tap() as tap:
-            async with a_router(url, lambda _: None) as service:
+            async with a_router(url, lambda _: None, NEVER_LATE) as service:
                 await until(lambda: settled(service)() >= COUNT)
     published, size = tap.published(KINDS), tap.bytes(KINDS)
     assert (published[ANSWERS], published[ACKS], published[USAGE], published[LOOKUPS]) == (COUNT, COUNT, 0, 0)
@@ -55,7 +57,7 @@ async def test_a_pushed_request_is_one_record_one_assignment_one_answer_and_one_
     async with a_broker() as url:
         await store.fill(unheard, url=url, count=COUNT, is_pushed=True)
         with open_socket_tap() as tap:
-            async with a_router(url, lambda _: None, {"reply.listener": False}) as service:
+            async with a_router(url, lambda _: None, {**NEVER_LATE, "reply.listener": False}) as service:
                 await until(lambda: settled(service)() >= COUNT)
     published, size = tap.published(PUSHED), tap.bytes(PUSHED)
     assert (published[RECORDS], published[ASSIGNMENTS], published[ANSWERS], published[ACKS]) == (COUNT, COUNT, COUNT, COUNT)
@@ -100,15 +102,15 @@ def _others(tap: SocketTap) -> int:
 
 
 async def test_a_decided_request_leaves_a_dozen_blocks_of_memory_behind_at_most() -> None:
-    """Its replay. Sessions, labels and the caches of the start are there after the first thousand; a listener's would be gone again."""
+    """Its replay. Sessions, labels and the caches of the start are there after two thousand; a listener's would be gone again."""
     left, seen = [], []
-    async with a_broker() as url, a_router(url, lambda _: None, {"reply.listener": False}) as service:
+    async with a_broker() as url, a_router(url, lambda _: None, {**NEVER_LATE, "reply.listener": False}) as service:
         for first in (0, COUNT, 2 * COUNT):
             await store.fill(unheard, url=url, first=first, count=first + COUNT)
             await until(lambda first=first: settled(service)() >= first + COUNT)
             seen.append(gc.get_count()[0])
             left.append(_blocks())
-    assert 7 <= (left[1] - left[0]) / COUNT <= 12  # nine or ten today
+    assert 7 <= (left[2] - left[1]) / COUNT <= 12  # ten today
     assert min(seen[1:]) < COUNT  # in the collector's sight: nothing of it, and what goes on beside it is less the faster the machine
 
 

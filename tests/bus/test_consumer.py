@@ -56,7 +56,8 @@ async def test_acks_naks_and_terms_are_seen_on_the_wire(bus: Bus, prefix: str) -
     async with run_consumer(bus, handle):
         await wait_until_settled(bus)
     await bus.jetstream.connection.unsubscribe(sid)
-    assert {number: [word[:4] for word in words] for number, words in acks.items()} == {1: [b"+ACK"], 2: [b"-NAK", b"+ACK"], 3: [b"+TER"]}
+    settling = {number: [word[:4] for word in words if word != b"+WPI"] for number, words in acks.items()}
+    assert settling == {1: [b"+ACK"], 2: [b"-NAK", b"+ACK"], 3: [b"+TER"]}
 
 
 async def test_what_failed_for_good_is_a_dead_letter_under_the_prefix(bus: Bus, prefix: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from router.bus.processed import BucketProcessed, MemoryProcessed, Processed, SqliteProcessed, StoreUnavailable
+from router.bus.processed import BucketProcessed, MemoryProcessed, Processed, SqliteProcessed, StoreUnavailable, sqlite
 from router.core.errors import BrokerUnavailable, Misconfigured
 from router.core.handler_exit import HandlerExited
 from router.core.signatures import HandlerMisused
@@ -203,6 +203,30 @@ async def test_several_processes_may_share_a_file(tmp_path: Path) -> None:
     assert _counted(tmp_path / "keys.db") == 20
     for store in stores:
         await store.close()
+
+
+async def test_a_new_file_that_another_writes_is_opened_when_that_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where several processes open it at once: SQLite tells that it is locked without waiting for its busy timeout."""
+    waits = []
+    monkeypatch.setattr(sqlite, "BUSY_S", 600.0)
+    with sqlite3.connect(tmp_path / "keys.db", isolation_level=None, check_same_thread=False) as other:
+
+        def wait(seconds: float) -> None:
+            waits.append(seconds)
+            other.execute("COMMIT")
+
+        monkeypatch.setattr(sqlite, "sleep", wait)
+        other.execute("BEGIN IMMEDIATE")
+        await store_again(tmp_path)
+    assert len(waits) == 1
+
+
+async def test_a_new_file_that_stays_locked_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "BUSY_S", 0.05)
+    with sqlite3.connect(tmp_path / "keys.db", isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(Misconfigured, match="locked"):
+            await store_again(tmp_path)
 
 
 async def test_a_trigger_of_another_hand_upon_the_keys_is_refused_and_tables_beside_them_are_not(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ async def test_a_question_is_answered_by_the_responder_and_not_by_the_stream(bus
     """SR-15, X4: a stream that acknowledges would answer `{"stream": …, "seq": 1}` first."""
     async with responding(bus, echo):
         assert await bus.query("status", QUESTION) == {"heard": {"loop_id": "loop_1"}}
+    await until(lambda: read_bus_stream(bus, "queries"), what="the stream stores it, beside the answer")
     assert [one.data for one in await read_bus_stream(bus, "queries")] == [envelope_bytes(QUESTION)]
 
 

@@ -17,7 +17,7 @@ from router.runtime.verify import verify
 from router.sdk.samples.agents.ledger import Ledger
 from tests.support.agents import a_batch_bench, a_message, an_agent, count_applied, is_empty, publish_until_stored
 from tests.support.broker import Broker
-from tests.support.cli import COMMAND, ENDED_WITHIN_S, call_command_async, clean_environment, router, table_words
+from tests.support.cli import COMMAND, ENDED_WITHIN_S, IMPATIENT, call_command_async, clean_environment, router, table_words
 from tests.support.delivery import connected
 from tests.support.patient_client import connect_patiently
 from tests.support.waiting import until
@@ -174,6 +174,6 @@ async def test_send_is_applied_once_however_often_it_is_sent(tmp_path: Path, own
     ],
 )
 async def test_what_no_agent_could_read_is_not_sent(given: tuple[str, ...], status: int, words_: str) -> None:
-    refused = await call_command_async("agent", "send", *given, "--nats-url", "nats://127.0.0.1:1")
+    refused = await call_command_async("agent", "send", *given, "--nats-url", "nats://127.0.0.1:1", environ=IMPATIENT)
     assert refused.status == status
     assert words_ in refused.err

@@ -74,6 +74,7 @@ async def test_tail_shows_what_stands_there_and_what_comes(bus: Bus, prefix: str
     last_two = (await _run(bus, "tail", "-n", "2", "--no-follow", "--json")).lines
     assert [line["message"]["message_id"] for line in last_two] == ["evt_3", "evt_4"]
     assert (await _run(bus, "tail", "--only", "run", "--no-follow")).out.count(f"{prefix}.events.run  RunStarted  evt_") == 2
+    await until(lambda: _has_readers(bus, 0))  # those of the two commands above are gone
     process = subprocess.Popen(  # noqa: ASYNC220 - it only begins here
         [*COMMAND, "bus", "tail", "--only", "loop", "-n", "0", "--json"],
         stdout=PIPE,
@@ -82,7 +83,7 @@ async def test_tail_shows_what_stands_there_and_what_comes(bus: Bus, prefix: str
         env=clean_environment(_environ(bus)),
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    await until(lambda: _is_read(bus))
+    await until(lambda: _has_readers(bus, 1))
     await bus.publisher.event(an_envelope(5))
     assert process.stdout is not None
     line = json.loads(await asyncio.to_thread(process.stdout.readline))
@@ -92,9 +93,9 @@ async def test_tail_shows_what_stands_there_and_what_comes(bus: Bus, prefix: str
     assert process.returncode == 130
 
 
-async def _is_read(bus: Bus) -> bool:
+async def _has_readers(bus: Bus, count: int) -> bool:
     info = await bus.jetstream.stream(f"{bus.settings.stream_prefix}-events")
-    return info is not None and info["state"]["consumer_count"] > 0
+    return info is not None and info["state"]["consumer_count"] == count
 
 
 async def test_the_topology_is_shown_compared_and_applied(nats_url: str, prefix: str) -> None:
@@ -133,6 +134,7 @@ async def test_a_version_may_be_dropped_when_no_consumer_can_meet_it(bus: Bus, p
         await bus.publisher.event(an_envelope(3, message_type="RunStarted"))
         await wait_until_settled(bus, "runs")
     await bus.publisher.event(an_envelope(4, message_type="RunStarted"))
+    await until(lambda: _is_pending(bus, "c-runs"))
     lagging = await _run(bus, "check-drain", "1.0", "--lag-only", "--json")
     assert (lagging.status, lagging.json["streams"][0]["waiting"]) == (1, {"c-loops": 0, "c-runs": 1})
     assert (await _run(bus, "check-drain", "0.9")).status == 0
@@ -146,6 +148,12 @@ async def settled_on_loops(bus: Bus) -> None:
         return info is not None and info["num_pending"] == 0 and info["ack_floor"]["stream_seq"] >= 1
 
     await until(is_acknowledged)
+
+
+async def _is_pending(bus: Bus, durable: str) -> bool:
+    """Whether the consumer counts a message that was stored after its end; the server does so a moment later."""
+    info = await bus.jetstream.consumer(f"{bus.settings.stream_prefix}-events", durable)
+    return info is not None and info["num_pending"] == 1
 
 
 async def test_dead_letters_of_the_bus_are_listed_and_sent_again(bus: Bus, prefix: str) -> None:

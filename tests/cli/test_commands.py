@@ -15,10 +15,19 @@ import pytest
 
 from router.delivery.first_connection import connect
 from tests.support.broker import Broker
-from tests.support.cli import ASK, COMMAND, CommandResult, call_command, clean_environment, router, serve_router, table_words
+from tests.support.cli import (
+    ASK,
+    COMMAND,
+    FROM_FILE,
+    IMPATIENT,
+    CommandResult,
+    call_command,
+    clean_environment,
+    router,
+    serve_router,
+    table_words,
+)
 from tests.support.commands import every_command, examples_in, find_wrong_commands
-
-IMPATIENT = {"ROUTER_NATS__CONNECT_TIMEOUT_MS": "100"}
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +40,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def letter(url: str) -> int:
     """The sequence of a dead letter whose payload is no text."""
-    call_command("decide", "--file", "-", given=b"\x01\x1b[31m\xff evil", environ={"NATS_URL": url})
+    call_command(*FROM_FILE, given=b"\x01\x1b[31m\xff evil", environ={"NATS_URL": url})
     return int(call_command("dlq", "list", "--json", "--limit", "1", environ={"NATS_URL": url}).lines[0]["sequence"])
 
 
@@ -88,13 +97,13 @@ def test_a_payload_comes_from_a_file_or_from_standard_input(url: str, tmp_path: 
 def test_a_file_of_requests_is_answered_in_its_order(url: str) -> None:
     requests = [{"tenant_id": "acme", "message_type": "chat", "payload": n, "request_id": f"f-{n}"} for n in range(200)]
     lines = "\n".join(map(json.dumps, requests)).encode()
-    ended = call_command("decide", "--file", "-", "--nats-url", url, given=lines)
+    ended = call_command(*FROM_FILE, "--nats-url", url, given=lines)
     assert ended.status == 0
     assert [line["context"]["request_id"] for line in ended.lines] == [f"f-{n}" for n in range(200)]
 
 
 def test_one_refusal_in_a_file_is_status_1_and_the_rest_is_answered(url: str) -> None:
-    ended = router("decide", "--file", "-", "--nats-url", url, given=b'{"bad":1}\n\n{"tenant_id":"a","message_type":"t","payload":1}\n')
+    ended = router(*FROM_FILE, "--nats-url", url, given=b'{"bad":1}\n\n{"tenant_id":"a","message_type":"t","payload":1}\n')
     assert (ended.status, [line["ok"] for line in ended.lines]) == (1, [False, True])
 
 
@@ -289,6 +298,6 @@ def test_the_demo_plays_to_its_end() -> None:
     ended = router("demo", "--json")
     assert ended.status == 0
     assert ended.lines[-1] == {"event": "demo.ends", "ok": True, "problems": []}
-    told = router("demo")
+    told = call_command("demo")
     assert "Everything was as it should be" in told.out
     assert told.err == ""

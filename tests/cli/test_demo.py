@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import orjson
 import pytest
 from msgspec.structs import replace
 
-from router.cli.demo.recorder import ObservedMessage
+from router.cli.demo.recorder import MessageRecorder, ObservedMessage
 from router.cli.demo.repair import POISONED, check_repair
 from router.cli.demo.round_trip import check_round_trip
+from router.contracts.headers import MESSAGE_ID
 from router.core.outcome import VALIDATION_FAILED
 from router.operations.deadletters import DeadLetter, NotReplayed, ReplayReport
 
@@ -73,3 +75,17 @@ def test_a_result_that_was_not_mended_is_seen(
     letter: DeadLetter | None, left: DeadLetter | None, report: ReplayReport, usage: list[Any]
 ) -> None:
     assert list(check_repair(letter, left, report, usage))
+
+
+def test_a_copy_that_a_publisher_sends_again_is_not_kept() -> None:
+    """A machine that takes a second for a publish ack would show an event twice that is metered once."""
+    recorder = MessageRecorder()
+    for text in ("u-1", "u-1", "u-2"):
+        recorder.on_message("usage", "", orjson.dumps({"of": text}), {MESSAGE_ID: text})
+    assert recorder.list_bodies("usage") == [{"of": "u-1"}, {"of": "u-2"}]
+    recorder.begin()
+    recorder.on_message("usage", "", b"{}", {MESSAGE_ID: "u-2"})
+    assert recorder.list_bodies("usage") == []
+    recorder.on_message("results", "", b"{}", {MESSAGE_ID: "u-2"})
+    recorder.on_message("results", "", b"{}", None)
+    assert recorder.list_bodies("results") == [{}, {}]

@@ -167,7 +167,7 @@ async def test_a_provider_is_called_with_a_prompt(registry: Registry) -> None:
 
 
 async def test_an_error_of_an_extension_is_a_no_and_silence_is_silence(registry: Registry) -> None:
-    await registry.holds(an_entry("norm", "pre"))
+    await registry.holds(an_entry("norm", "pre", timeout_ms=20_000))
     assert (await registry("call", "norm", "--payload", "x")).status == 3
     refusing = {"Nats-Service-Error": "no such language", "Nats-Service-Error-Code": "422"}
     async with answering(registry.url, "beamline.ext.pre.norm.v1", {}, refusing):

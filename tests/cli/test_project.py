@@ -119,6 +119,14 @@ class DevProcess:
     def wait_for_answer(self) -> str:
         return self.wait_for(lambda line: line.startswith("answer"))[-1]
 
+    def wait_for_version(self, version: int, policy: Path) -> list[str]:
+        """The lines up to an answer by this version. A router that does not follow the policy within seconds is asked again."""
+        lines = self.wait_for(lambda line: line.startswith("answer"))
+        while f"policy default version {version}" not in lines[-1]:
+            policy.touch()
+            lines += self.wait_for(lambda line: line.startswith("answer"))
+        return lines
+
 
 @pytest.fixture
 def served(project: Path) -> Iterator[DevProcess]:
@@ -131,10 +139,10 @@ def served(project: Path) -> Iterator[DevProcess]:
 
 
 def test_what_is_saved_is_in_use_and_a_request_shows_it(project: Path, served: DevProcess) -> None:
-    assert "(weighted), policy default version 1" in served.wait_for_answer()
     policy = project / "policies" / "_shared" / "default.json"
+    assert "(weighted), policy default version 1" in served.wait_for_version(1, policy)[-1]
     policy.write_text(policy.read_text().replace('"fast"', '"other"').replace('"careful"', '"another"'))
-    lines = served.wait_for(lambda line: line.startswith("answer"))
+    lines = served.wait_for_version(2, policy)
     assert "changed     policies/_shared/default.json\n" in lines
     assert re.search(r"answer +(other|another) \(weighted\), policy default version 2", lines[-1])
     (project / "worker.py").write_text("answer = (")

@@ -9,7 +9,7 @@ from subprocess import PIPE
 import pytest
 
 from tests.cli.test_workers import next_line, pushed, working
-from tests.support.cli import COMMAND, CommandResult, call_command, clean_environment, serve_router
+from tests.support.cli import COMMAND, IMPATIENT, CommandResult, call_command, clean_environment, serve_router
 
 ENTRY = {"id": "echo", "type": "provider", "subject": "beamline.provider.echo.v1"}
 POLICY = {"version": "1.0", "providers": [{"name": "echo", "weight": 100}]}
@@ -77,7 +77,8 @@ def test_one_that_is_not_registered_is_a_no(url: str, options: tuple[str, ...]) 
 
 
 def test_where_no_router_is_the_status_is_3(url: str) -> None:
-    assert call_command("provider", "invoke", "echo", "--prompt", "x", "--tenant", "a", "--nats-url", "nats://127.0.0.1:1").status == 3
+    away = ("--nats-url", "nats://127.0.0.1:1")
+    assert call_command("provider", "invoke", "echo", "--prompt", "x", "--tenant", "a", *away, environ=IMPATIENT).status == 3
 
 
 def test_a_worker_with_providers_answers_assignments_by_invoking(url: str) -> None:

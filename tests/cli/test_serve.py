@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.broker import Broker
-from tests.support.cli import ASK, call_command, router, serve_router
+from tests.support.cli import ASK, FROM_FILE, IMPATIENT, call_command, router, serve_router
 from tests.support.fleet import is_there
 from tests.support.policy_buckets import a_policy_of
 from tests.support.waiting import until
@@ -82,7 +82,7 @@ def test_a_restart_on_the_same_store_finds_its_streams_and_policies(tmp_path: Pa
     own.parent.mkdir(parents=True)
     own.write_bytes(a_policy_of("own"))
     with serve_router("--embedded", *ANY_PORTS, *store, "--policies", str(tmp_path / "policies")) as served:
-        router("decide", "--nats-url", served.ready["nats_url"], "--file", "-", given=b"nonsense")
+        router(*FROM_FILE, "--nats-url", served.ready["nats_url"], given=b"nonsense")
         served.told(signal.SIGTERM)
     with serve_router("--embedded", *ANY_PORTS, *store) as served:
         assert len(router("dlq", "list", "--nats-url", served.ready["nats_url"], "--json").lines) == 1
@@ -95,8 +95,7 @@ def test_an_embedded_broker_that_is_killed_comes_back(tmp_path: Path) -> None:
     with serve_router("--embedded", *ANY_PORTS, "--store", str(tmp_path / "s")) as served:
         (child,) = served.list_children()
         os.kill(child, signal.SIGKILL)
-        patiently = {"ROUTER_NATS__CONNECT_TIMEOUT_MS": "30000"}
-        assert router(*ASK, "--payload", "hi", "--nats-url", served.ready["nats_url"], environ=patiently).status == 0
+        assert router(*ASK, "--payload", "hi", "--nats-url", served.ready["nats_url"]).status == 0
         assert served.told(signal.SIGTERM) == 0
 
 
@@ -123,7 +122,7 @@ def test_it_serves_on_another_broker(nats_url: str, tmp_path: Path) -> None:
     ],
 )
 def test_a_start_that_cannot_be_says_why_in_a_line(arguments: tuple[str, ...], status: int, says: str) -> None:
-    ended = router("serve", *arguments, environ={"ROUTER_NATS__CONNECT_TIMEOUT_MS": "100"})
+    ended = router("serve", *arguments, environ=IMPATIENT)
     assert (ended.status, ended.out) == (status, "")
     assert says in ended.err
 

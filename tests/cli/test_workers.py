@@ -154,8 +154,8 @@ def listen_until_alive(url: str, *options: str) -> CommandResult:
     return heard
 
 
-def test_no_worker_is_a_no(url: str) -> None:
-    ended = call_command("workers", "--for", "0.1", "--nats-url", url)
+def test_no_worker_is_a_no(nats_url: str) -> None:
+    ended = call_command("workers", "--for", "0.1", "--nats-url", nats_url)
     assert (ended.status, ended.out) == (1, "no worker was heard within 0.1 s\n")
 
 

@@ -38,12 +38,17 @@ def read_page(address: str) -> str:
         return str(answer.read().decode())
 
 
+def shows_router(address: str) -> bool:
+    """It has the router's own port of /metrics."""
+    page = read_page(address)
+    return "pulls" in page and "was not read" not in page
+
+
 async def test_it_prints_its_address_shows_the_router_and_ends_with_it(tmp_path: Path) -> None:
     with serve_router("--embedded", "--console", *ANY_PORTS, cwd=tmp_path, environ=ANY_PORT) as served:
         address, children = read_console(served), served.list_children()
         assert router(*ASK, "--payload", "hi", "--nats-url", served.ready["nats_url"]).status == 0
-        await until(lambda: "pulls" in read_page(address))
-        assert "was not read" not in read_page(address)  # it has the router's own port of /metrics
+        await until(lambda: shows_router(address))
         assert len(children) == 2  # the broker, the console
         assert served.told(signal.SIGTERM) == 0
     assert not any(map(is_there, children))

@@ -11,6 +11,7 @@ from router.delivery.finished import FinishedRemoval, RemovalRules
 from router.delivery.shared_info import SharedInfo
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, create
 from tests.support.delivery import connected
+from tests.support.made_anew import create_streams
 from tests.support.waiting import until
 
 
@@ -208,7 +209,7 @@ async def test_a_stream_that_was_made_anew_is_waited_for_anew(work: Work) -> Non
     await work.jetstream.ask(f"STREAM.PURGE.{work.stream}", {})
     await work.jetstream.ask(f"STREAM.DELETE.{work.stream}")
     assert await work.removal.look() == 0
-    await create(work.jetstream, Topology((StreamSpec(name=work.stream, subjects=(work.one, work.two)),)))
+    await create_streams(work.jetstream, StreamSpec(name=work.stream, subjects=(work.one, work.two)))
     await work.durable("worker", work.one)
     await work.publish(5)
     await work.settle("worker", *range(1, 6))
@@ -221,7 +222,7 @@ async def test_a_stream_that_was_made_anew_and_has_grown_longer_is_waited_for_an
     await work.publish(5)
     await after_the_window(work)
     await work.jetstream.ask(f"STREAM.DELETE.{work.stream}")
-    await create(work.jetstream, Topology((StreamSpec(name=work.stream, subjects=(work.one, work.two)),)))
+    await create_streams(work.jetstream, StreamSpec(name=work.stream, subjects=(work.one, work.two)))
     await work.durable("worker", work.one)
     await work.publish(9)
     await work.settle("worker", *range(1, 10))

@@ -88,6 +88,7 @@ class Bench:
             rules=LiveRules(**rules),
         )
         self._outcome = handle
+        self.heard_ns = time_ns()
 
     def _handle(self, message: Message) -> Outcome | Awaitable[Outcome]:
         self.heard.append(message.data.decode())
@@ -103,10 +104,12 @@ class Bench:
         self.switches.append(wait_s is not None)
 
     def hear(self, data: str, inbox: str = "_INBOX.a.1", **headers: str) -> None:
+        self.heard_ns = time_ns()
         self.live.on_request("work", inbox, data.encode(), headers or None)
 
     def take(self, reply: bytes, data: bytes, head: bytes | None) -> bool:
         """Whether it is taken out of a chunk; a frame that is not is all there."""
+        self.heard_ns = time_ns()
         frame = a_frame(reply, data, head)
         return self.live.refusals.take(PlainFrames(SID), frame, 0) == len(frame)
 
@@ -121,7 +124,8 @@ class Bench:
         return self.connection.posted(inbox)
 
     def is_stored_copy_answered(self, data: str) -> bool:
-        return self.marks.take(Message("work", data.encode(), {}, "S", "c", 1, time_ns(), 1, ""))
+        """A copy that was stored when the last request was heard."""
+        return self.marks.take(Message("work", data.encode(), {}, "S", "c", 1, self.heard_ns, 1, ""))
 
 
 async def test_an_answer_goes_out_and_the_stored_copy_needs_only_its_ack() -> None:

@@ -41,7 +41,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 async def account(settings: Settings) -> object:
     """A question to the server, by the one way in of every program of ours; it is tried once."""
-    connection = await connect({**options_of(settings.nats), "allow_reconnect": False})
+    connection = await connect({**options_of(settings.nats), "allow_reconnect": False, "connect_timeout": 60}, timeout_s=120.0)
     try:
         return await JetStream(connection).account()
     finally:

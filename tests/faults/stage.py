@@ -46,6 +46,7 @@ class Cast(Struct, frozen=True):
     processes: int = 1  # of the last router: more than one makes it a fleet
     replicas: int = 1  # copies of every stream and bucket
     store_limit: int | None = None
+    connect_timeout_ms: int = 2_000  # the router's default
 
 
 class Stage:
@@ -172,6 +173,7 @@ def _given(url: str, cast: Cast) -> dict[str, object]:
     streams = ("decide", "results", "acks", "assignments", "usage", "dlq", "audit", "advisories")
     return {
         "nats.url": url,
+        "nats.connect_timeout_ms": cast.connect_timeout_ms,
         "replicas": cast.replicas,
         "http.port": 0,
         "policies.dir": HERE / "policies",

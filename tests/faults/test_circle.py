@@ -7,7 +7,7 @@ from tests.faults.kinds import KINDS
 from tests.faults.stage import Cast
 
 KILLED = tuple(kind for kind in KINDS if kind.name == "a router killed")
-FEW = Cast(routers=1, workers=1, extensions=0, ack_wait_s=1.0)
+FEW = Cast(routers=1, workers=1, extensions=0, ack_wait_s=1.0, connect_timeout_ms=30_000)
 SHORT = Given(minutes=0.001, rate=80.0, kinds=KILLED, cast=FEW, policy="plain", calm_s=(0.1, 0.2), lead_s=0.8)
 A_MINUTE = Given(minutes=1.0, rate=30.0, kinds=KILLED, cast=Cast(router=HASTY))
 

@@ -28,7 +28,7 @@ class Expiring(JetStream):
 
 
 async def taken_back(database: Database, place: OutboxStream) -> int:
-    return (await reset_lost_rows(database, place.jetstream, STREAM))[1]
+    return (await reset_lost_rows(database, place.patient, STREAM))[1]
 
 
 async def test_nothing_is_taken_back_while_the_broker_has_it_all(dsn: str, database: Database, place: OutboxStream) -> None:
@@ -74,7 +74,7 @@ async def test_a_loss_is_seen_though_another_publisher_filled_its_place(
     broker.start()
     await place.back()
     for number in range(20):
-        await place.jetstream.publish("sea.event.other.v1", b"{}", {"Nats-Msg-Id": f"other-{number}"})
+        await place.patient.publish("sea.event.other.v1", b"{}", {"Nats-Msg-Id": f"other-{number}"})
     assert await taken_back(database, place) == 10
     await run_rounds(database, place)
     assert await count_unpublished(dsn) == 0
@@ -84,7 +84,7 @@ async def test_what_expires_while_it_is_looked_for_is_not_lost(dsn: str, databas
     """The newest events of a stream without further writes: they were there when the stream reported its last sequence."""
     await fill_outbox(dsn, 100)
     await run_rounds(database, place)
-    assert (await reset_lost_rows(database, Expiring(place.connection), STREAM))[1] == 0
+    assert (await reset_lost_rows(database, Expiring(place.connection, timeout_s=60.0), STREAM))[1] == 0
     assert await count_unpublished(dsn) == 0
 
 
@@ -92,7 +92,7 @@ async def test_what_expires_while_it_is_looked_for_is_not_lost(dsn: str, databas
 async def test_a_stream_that_was_created_anew_gets_all_of_it_again(dsn: str, database: Database, place: OutboxStream) -> None:
     await fill_outbox(dsn, 600)
     await run_rounds(database, place)
-    await place.jetstream.ask(f"STREAM.DELETE.{STREAM}")
+    await place.patient.ask(f"STREAM.DELETE.{STREAM}")
     await place.make_stream()
     assert await taken_back(database, place) == 600
     await run_rounds(database, place)
@@ -105,11 +105,11 @@ async def test_a_stream_that_was_created_anew_is_known_though_it_has_gone_furthe
     """By its sequences alone what stood in the old one would seem to have expired."""
     await fill_outbox(dsn, 5)
     await run_rounds(database, place)
-    await place.jetstream.ask(f"STREAM.DELETE.{STREAM}")
+    await place.patient.ask(f"STREAM.DELETE.{STREAM}")
     await place.make_stream()
     for number in range(10):
-        await place.jetstream.publish("sea.event.other.v1", b"{}", {"Nats-Msg-Id": f"other-{number}"})
-    await place.jetstream.ask(f"STREAM.PURGE.{STREAM}")
+        await place.patient.publish("sea.event.other.v1", b"{}", {"Nats-Msg-Id": f"other-{number}"})
+    await place.patient.ask(f"STREAM.PURGE.{STREAM}")
     assert await taken_back(database, place) == 5
 
 
@@ -141,7 +141,7 @@ async def test_a_block_that_rots_while_the_server_is_stopped_costs_one_event_and
     broker.damage(place_in_file)
     broker.start()
     await place.back()
-    state = ((await place.jetstream.stream(STREAM)) or {})["state"]
+    state = ((await place.patient.stream(STREAM)) or {})["state"]
     assert (state["messages"], state.get("num_deleted", 0), await taken_back(database, place)) == (1000, 0, 0)
     async with a_relay(database, place) as relay:
         await until(lambda: relay.totals.lost == 1)
@@ -154,7 +154,7 @@ async def test_holes_inside_a_stream_are_filled_again(dsn: str, database: Databa
     await fill_outbox(dsn, 50)
     await run_rounds(database, place)
     for sequence in (7, 20):
-        await place.jetstream.ask(f"STREAM.MSG.DELETE.{STREAM}", {"seq": sequence})
+        await place.patient.ask(f"STREAM.MSG.DELETE.{STREAM}", {"seq": sequence})
     assert await taken_back(database, place) == 2
     assert await count_unpublished(dsn) == 2
     assert await taken_back(database, place) == 0
@@ -164,7 +164,7 @@ async def test_holes_inside_a_stream_are_filled_again(dsn: str, database: Databa
 async def test_what_has_expired_is_not_lost(dsn: str, database: Database, place: OutboxStream, purge: dict[str, int]) -> None:
     await fill_outbox(dsn, 50)
     await run_rounds(database, place)
-    await place.jetstream.ask(f"STREAM.PURGE.{STREAM}", purge)
+    await place.patient.ask(f"STREAM.PURGE.{STREAM}", purge)
     assert await taken_back(database, place) == 0
 
 
@@ -173,7 +173,7 @@ async def test_a_stream_created_anew_under_a_working_relay_is_noticed(dsn: str, 
     async with a_relay(database, place) as relay:
         await fill_outbox(dsn, 30)
         await all_published(dsn)
-        await place.jetstream.ask(f"STREAM.DELETE.{STREAM}")
+        await place.patient.ask(f"STREAM.DELETE.{STREAM}")
         await place.make_stream()
         await fill_outbox(dsn, 1)
         await all_published(dsn)

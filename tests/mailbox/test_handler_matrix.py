@@ -13,14 +13,16 @@ from tests.support.postgres import Postgres
 from tests.support.result_pages import write_page
 from tests.support.waiting import until
 
-ACK_WAIT_S = 1.0  # signals go out at a third of it
-TIMEOUT_S = 4.0
+ACK_WAIT_S = 6.0  # signals go out at a quarter of it; longer than a busy machine stands still
+HELD_SIGNALS = 5  # then it was held for longer than an ack wait
+TIMEOUT_S = 60.0
+SHORT_TIMEOUT_S = 2.0
 ACK = "+ACK"
 NOTHING = "nothing"
 NOTE = (
-    f"Acknowledgements are waited for {ACK_WAIT_S:g} s, the handler for {TIMEOUT_S:g} s, at most two deliveries: a failure of the last "
-    "one is a dead letter. A breaker, which would leave such a handler alone, is not in the way here. What its service does not serve "
-    "(3xx, other 4xx, no connection) is waited for: seen here for three ack waits."
+    f"Acknowledgements are waited for {ACK_WAIT_S:g} s, the handler for {TIMEOUT_S:g} s ({SHORT_TIMEOUT_S:g} s where it does not answer in "
+    "time), at most two deliveries: a failure of the last one is a dead letter. A breaker, which would leave such a handler alone, is not "
+    "in the way here. What its service does not serve (3xx, other 4xx, no connection) is waited for: seen here for more than an ack wait."
 )
 
 
@@ -43,16 +45,17 @@ class Seen(NamedTuple):
 
 
 GOOD = [Case(str(status), {"answer": status}) for status in (200, 202, 409)]
-SLOW = Case("200, later than the ack wait", {"seconds": 1.5})
+SLOW = Case("200, later than the ack wait", {"seconds": ACK_WAIT_S + 1})
 POISON = Case("422", {"answer": 422})
 BAD = [Case(str(status), {"answer": status}) for status in (500, 503)]
 UNSERVED = [Case(str(status), {"answer": status}) for status in (301, 400, 401, 404, 429)]
-TIMEOUT = Case("no answer in time", {"seconds": 12})
+TIMEOUT = Case("no answer in time", {"seconds": 60})
 REFUSED = Case("connection refused")
 WAITED = {case.name for case in [*UNSERVED, REFUSED]}
 
 
-@pytest.mark.slow  # two deliveries and their ack waits, three times
+@pytest.mark.timeout(600)
+@pytest.mark.slow  # ack waits, of one inbox after the other
 async def test_each_answer_is_told_to_the_server_as_the_policies_say(broker: Broker, postgres: Postgres) -> None:
     """SD-11, SD-12, SD-13, SD-33, SD-34: of a failure not one acknowledgement, until the last delivery has its dead letter."""
     seen = await _all_seen(broker, postgres)
@@ -68,6 +71,7 @@ async def test_each_answer_is_told_to_the_server_as_the_policies_say(broker: Bro
 
 
 @pytest.mark.matrix
+@pytest.mark.timeout(600)
 @pytest.mark.slow  # as above
 async def test_the_table_is_kept(broker: Broker, postgres: Postgres) -> None:
     write_page("inbox_handler", "What the server is told, by the handler's answer", _table(await _all_seen(broker, postgres)), NOTE)
@@ -75,21 +79,22 @@ async def test_the_table_is_kept(broker: Broker, postgres: Postgres) -> None:
 
 async def _all_seen(broker: Broker, postgres: Postgres) -> list[Seen]:
     async with a_service(SampleService().app) as service, says(b"\x00\x01\x02") as nonsense:
-        seen = await _seen(broker, postgres, service, [*GOOD, SLOW, POISON, *BAD, TIMEOUT])
+        seen = await _seen(broker, postgres, service, [*GOOD, SLOW, POISON, *BAD])
+        seen += await _seen(broker, postgres, service, [TIMEOUT], SHORT_TIMEOUT_S)
         seen += await _seen(broker, postgres, service, UNSERVED)
         seen += await _seen(broker, postgres, nowhere(), [REFUSED])
         return seen + await _seen(broker, postgres, nonsense, [Case("not HTTP")])
 
 
-async def _seen(broker: Broker, postgres: Postgres, url: str, cases: Sequence[Case]) -> list[Seen]:
+async def _seen(broker: Broker, postgres: Postgres, url: str, cases: Sequence[Case], timeout_s: float = TIMEOUT_S) -> list[Seen]:
     """Every case is a message of one inbox."""
     nc, dsn = await connect_patiently(broker.url), await postgres.database()
-    async with an_inbox(broker.url, dsn, url, timeout_s=TIMEOUT_S, ack_wait=ACK_WAIT_S, max_deliver=2), record_acks(broker.url) as heard:
+    async with an_inbox(broker.url, dsn, url, timeout_s=timeout_s, ack_wait=ACK_WAIT_S, max_deliver=2), record_acks(broker.url) as heard:
         begin = (await nc.jetstream().stream_info("VIBESPRO_EVENTS")).state.last_seq
         for place, case in enumerate(cases, begin + 1):
             await publish(nc, [place], case.asks)
         places = range(begin + 1, begin + 1 + len(cases))
-        await until(lambda: all(_is_over(case, heard, place) for place, case in zip(places, cases, strict=True)), within_s=40)
+        await until(lambda: all(_is_over(case, heard, place) for place, case in zip(places, cases, strict=True)), within_s=120)
         written = {letter["message_id"]: str(letter["reason"]) for letter in await read_dead_letters(nc)}
         seen = [_line(case, heard, place, written, await row_of(dsn, place)) for place, case in zip(places, cases, strict=True)]
     await nc.close()
@@ -97,8 +102,8 @@ async def _seen(broker: Broker, postgres: Postgres, url: str, cases: Sequence[Ca
 
 
 def _is_over(case: Case, heard: RecordedAcks, place: int) -> bool:
-    """It was acknowledged; or kept for three ack waits, by a signal each third of one."""
-    return heard.of(place).count("+WPI") >= 9 if case.name in WAITED else ACK in heard.of(place)
+    """It was acknowledged; or is held."""
+    return heard.of(place).count("+WPI") >= HELD_SIGNALS if case.name in WAITED else ACK in heard.of(place)
 
 
 def _line(case: Case, heard: RecordedAcks, place: int, written: Mapping[object, str], row: tuple[object, ...]) -> Seen:

@@ -6,12 +6,15 @@ import pytest
 from nats.aio.client import Client
 
 from router.core.errors import Misconfigured, Poison
+from router.delivery.api import JetStream
+from router.mailbox.inbox.dead_letters import letters_stream
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.handling import HandlerResult
 from router.mailbox.inbox.transactional_strategy import Handler
 from router.mailbox.postgres import Driver
 from router.sdk.samples.service import SampleService
 from tests.support.broker import Broker
+from tests.support.delivery import connected
 from tests.support.inbox import (
     a_service,
     an_id,
@@ -25,6 +28,7 @@ from tests.support.inbox import (
     record_acks,
     row_of,
 )
+from tests.support.made_anew import create_streams
 from tests.support.postgres import rows
 from tests.support.waiting import until
 
@@ -68,7 +72,7 @@ async def test_an_event_whose_row_is_lost_before_its_turn_is_handled(broker: Bro
         await go_on.wait()
         await record(connection, event)
 
-    async with an_inbox(broker.url, dsn, wait, handler_timeout=600.0, ack_wait=60.0):
+    async with an_inbox(broker.url, dsn, wait, handler_timeout=600.0):
         await publish(nc, [0])
         await begun.wait()
         await publish(nc, [1])
@@ -83,7 +87,7 @@ async def test_poison_has_its_dead_letter_before_its_row_is_marked_and_is_acknow
     """SD-12, SD-16, SD-20: EVT-047-002 with the message in it."""
     async with an_inbox(broker.url, dsn, poison), record_acks(broker.url) as heard:
         await publish(nc, [1], {"n": 1})
-        await until(lambda: heard.settling(1) == ["+ACK"])
+        await until(lambda: "+ACK" in heard.settling(1))
     (letter,) = await read_dead_letters(nc)
     assert {name: letter[name] for name in ("message_id", "original_subject", "reason", "attempts")} == {
         "message_id": an_id(1),
@@ -116,17 +120,17 @@ async def test_what_can_never_be_told_is_a_dead_letter_and_no_row(broker: Broker
 
 async def test_a_failure_is_not_acknowledged_and_comes_again_by_the_ack_wait(broker: Broker, nc: Client, dsn: str) -> None:
     """SD-13: not a word to the server; the second delivery succeeds."""
-    async with an_inbox(broker.url, dsn, failing(once=True), ack_wait=0.5), record_acks(broker.url) as heard:
+    async with an_inbox(broker.url, dsn, failing(once=True), ack_wait=5.0), record_acks(broker.url) as heard:
         await publish(nc, [1])
         await until(lambda: row_of(dsn, 1), what="received")
-        await until(lambda: heard.settling(1))
-    assert heard.settling(1) == ["+ACK"]
+        await until(lambda: heard.settling(1), within_s=30)
+    assert set(heard.settling(1)) == {"+ACK"}  # where the server does not see the first in time, it delivers once more
     assert (await effects(dsn), await row_of(dsn, 1)) == ([an_id(1)], (True, 2, None))
 
 
 async def test_a_failure_is_naked_with_a_delay_where_that_is_set(broker: Broker, nc: Client, dsn: str) -> None:
     """X12: the other way."""
-    async with an_inbox(broker.url, dsn, failing(once=True), ack_wait=30.0, nak_after=0.05), record_acks(broker.url) as heard:
+    async with an_inbox(broker.url, dsn, failing(once=True), nak_after=0.05), record_acks(broker.url) as heard:
         await publish(nc, [1])
         await until(lambda: heard.settling(1)[-1:] == ["+ACK"])
     assert heard.settling(1) == ['-NAK {"delay": 50000000}', "+ACK"]
@@ -134,7 +138,7 @@ async def test_a_failure_is_naked_with_a_delay_where_that_is_set(broker: Broker,
 
 async def test_the_last_delivery_that_fails_ends_in_the_dead_letters(broker: Broker, nc: Client, dsn: str) -> None:
     """X18: we give up ourselves, so nothing is stranded."""
-    async with an_inbox(broker.url, dsn, failing(), ack_wait=30.0, nak_after=0.05, max_deliver=2):
+    async with an_inbox(broker.url, dsn, failing(), nak_after=0.05, max_deliver=2):
         await publish(nc, [1])
         await until(lambda: read_dead_letters(nc))
         await until(lambda: is_settled(nc))
@@ -158,7 +162,7 @@ async def test_one_that_does_not_succeed_takes_no_neighbour_along(broker: Broker
 async def test_two_copies_of_a_message_are_never_handled_together(broker: Broker, nc: Client, dsn: str) -> None:
     """The second waits for the first one's end, and finds it processed."""
     service = SampleService()
-    async with a_service(service.app) as url, an_inbox(broker.url, dsn, url, duplicate_window=0.1) as running:
+    async with a_service(service.app) as url, an_inbox(broker.url, dsn, url, duplicate_window=0.1, timeout_s=60.0) as running:
         await publish(nc, [1], {"seconds": 0.5})
         await until(lambda: service.calls)
         await until(lambda: _is_stored_again(nc))
@@ -174,7 +178,7 @@ async def test_a_slow_handler_is_kept_alive(broker: Broker, nc: Client, dsn: str
         await connection.execute("SELECT pg_sleep(2.2)")
         await record(connection, event)
 
-    async with an_inbox(broker.url, dsn, slow, ack_wait=1.0, handler_timeout=5.0), record_acks(broker.url) as heard:
+    async with an_inbox(broker.url, dsn, slow, ack_wait=1.0, handler_timeout=12.0), record_acks(broker.url) as heard:
         await publish(nc, [1])
         await until(lambda: "+ACK" in heard.of(1))
     assert heard.of(1).count("+WPI") >= 2
@@ -188,7 +192,8 @@ async def test_while_dead_letters_cannot_be_stored_nothing_is_marked_or_acknowle
         await publish(nc, [1])
         await until(lambda: running.inbox.consumer.health.paused_for)
         assert (await row_of(dsn, 1), "+ACK" in heard.of(1)) == ((False, 1, None), False)
-        await nc.jetstream().add_stream(name="SEA_DLQ", subjects=["sea.dlq.>"])
+        async with connected(broker.url) as connection:
+            await create_streams(JetStream(connection), letters_stream("sea"))
         await until(lambda: "+ACK" in heard.of(1))
     assert len(await read_dead_letters(nc)) == 1
 

@@ -72,7 +72,7 @@ async def _killed_under_load(broker: Broker, nc: Client, mortal: Postgres, *, ti
     dsn = await mortal.database()
     seconds: list[float] = []
     now = asyncio.get_running_loop().time
-    async with an_inbox(broker.url, dsn, record, ack_wait=30.0, max_deliver=2) as running:
+    async with an_inbox(broker.url, dsn, record, max_deliver=2, database_timeout=1.0) as running:
         for life in range(times):
             feeding = asyncio.create_task(_fed(nc, range(life * each, (life + 1) * each)))
             await until(lambda before=running.figures.settled: running.figures.settled > before)
@@ -110,7 +110,7 @@ async def test_a_database_that_dies_under_a_handler_is_not_the_messages_fault(
                 await asyncio.to_thread(mortal.start)
         await record(connection, event)
 
-    async with an_inbox(broker.url, dsn, deadly, ack_wait=60.0, max_deliver=1, handler_timeout=30.0) as running:
+    async with an_inbox(broker.url, dsn, deadly, max_deliver=1, handler_timeout=60.0, database_timeout=1.0) as running:
         await publish(nc, [1])
         await until(is_dead.is_set, within_s=60)
         if not is_back_at_once:
@@ -131,7 +131,11 @@ async def test_what_a_service_has_done_is_written_down_when_the_database_is_back
         return Response()
 
     app = Starlette(routes=[Route("/handle", deadly, methods=["POST"])])
-    async with a_service(app) as url, an_inbox(broker.url, dsn, url, ack_wait=30.0), record_acks(broker.url) as heard:
+    async with (
+        a_service(app) as url,
+        an_inbox(broker.url, dsn, url, timeout_s=60.0, database_timeout=1.0),
+        record_acks(broker.url) as heard,
+    ):
         await publish(nc, [1])
         await until(lambda: calls)
         assert "+ACK" not in heard.of(1)
@@ -173,7 +177,7 @@ async def test_a_backlog_behind_a_slow_service_is_delivered_once(broker: Broker,
     service = SampleService()
     async with (
         a_service(service.app) as url,
-        an_inbox(broker.url, dsn, url, ack_wait=2.0, timeout_s=10.0),
+        an_inbox(broker.url, dsn, url, ack_wait=2.0),
         record_acks(broker.url) as heard,
     ):
         await publish(nc, range(90), {"seconds": 2.4})
@@ -190,7 +194,7 @@ async def test_two_thousand_behind_a_service_that_takes_a_second(broker: Broker,
     """T13: ack wait two seconds, fifty in flight, the rest of the backlog waits on the server."""
     async with (
         a_service(SampleService().app) as url,
-        an_inbox(broker.url, dsn, url, ack_wait=2.0, timeout_s=10.0),
+        an_inbox(broker.url, dsn, url, ack_wait=2.0),
         record_acks(broker.url) as heard,
     ):
         await publish(nc, range(2000), {"seconds": 1.0})
@@ -216,12 +220,12 @@ async def test_fifty_drains(broker: Broker, nc: Client, dsn: str, monkeypatch: p
 async def _drained_under_load(broker: Broker, nc: Client, dsn: str, *, times: int, each: int = 100) -> None:
     await rows(dsn, EFFECTS)
     for life in range(times):
-        async with an_inbox(broker.url, dsn, record, ack_wait=30.0) as running:
+        async with an_inbox(broker.url, dsn, record, handler_timeout=600.0) as running:
             feeding = asyncio.create_task(_fed(nc, range(life * each, (life + 1) * each)))
             await until(lambda running=running: running.figures.settled > random.randint(0, each // 2))
             await _stopped(running)
             await feeding
-    async with an_inbox(broker.url, dsn, record, ack_wait=30.0):
+    async with an_inbox(broker.url, dsn, record, handler_timeout=600.0):
         await until(lambda: is_settled(nc), within_s=20)
     assert sorted(await effects(dsn)) == sorted(an_id(number) for number in range(times * each))
     assert {attempts for (attempts,) in await rows(dsn, "SELECT attempts FROM inbox_messages")} == {1}

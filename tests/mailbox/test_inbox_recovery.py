@@ -5,16 +5,15 @@ import asyncio
 import pytest
 from nats.aio.client import Client
 
-from router.delivery import topology
 from router.delivery.advisories import ADVISORY_STREAM as ADVISORIES
 from router.delivery.api import JetStream
-from router.delivery.topology import Topology
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.stale_row_scan import StaleRowScanRules
 from router.mailbox.postgres import Driver
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.inbox import EVENTS, an_id, an_inbox, count_unprocessed, effects, give_up_on, publish, read_dead_letters, record, row_of
+from tests.support.made_anew import create_streams
 from tests.support.postgres import rows
 from tests.support.waiting import until
 
@@ -74,7 +73,7 @@ async def test_what_was_given_up_in_an_earlier_stream_says_nothing_of_the_new_on
     await _stranded(broker, nc, dsn, 1, begun=0)
     await nc.jetstream().delete_stream(EVENTS.name)
     async with connected(broker.url) as connection:
-        await topology.create(JetStream(connection), Topology((EVENTS,)))
+        await create_streams(JetStream(connection), EVENTS)
     await publish(nc, [5])
 
     async def wait(connection: Driver, event: InboxEvent) -> None:

@@ -76,7 +76,7 @@ async def test_events_far_apart_cost_no_reading_of_what_stands_between(
     await other_messages(place, 20_000)
     await add_events(dsn, an_event())
     await run_rounds(database, place)
-    scrub = IntegrityScan(database, place.jetstream, STREAM, pytest.fail)
+    scrub = IntegrityScan(database, place.patient, STREAM, pytest.fail)
     scrub.restart()
     await scrub.step()
     assert (scrub.read, heads) == (2, [])
@@ -89,7 +89,7 @@ async def test_events_close_together_are_read_over_few_events_of_others(
         await add_events(dsn, an_event())
         await run_rounds(database, place)
         await other_messages(place, 2)
-    scrub = IntegrityScan(database, place.jetstream, STREAM, pytest.fail)
+    scrub = IntegrityScan(database, place.patient, STREAM, pytest.fail)
     scrub.restart()
     await scrub.step()
     assert (scrub.read, sum(heads)) == (MAX_SINGLE_READS, 3 * MAX_SINGLE_READS - 2)
@@ -102,9 +102,9 @@ async def test_what_is_gone_is_published_again(dsn: str, database: Database, pla
         await run_rounds(database, place)
         if far:
             await other_messages(place, far)
-    await place.jetstream.ask(f"STREAM.MSG.DELETE.{STREAM}", {"seq": 1 + (1 + far)})
+    await place.patient.ask(f"STREAM.MSG.DELETE.{STREAM}", {"seq": 1 + (1 + far)})
     lost: list[int] = []
-    scrub = IntegrityScan(database, place.jetstream, STREAM, lost.append)
+    scrub = IntegrityScan(database, place.patient, STREAM, lost.append)
     scrub.restart()
     await scrub.step()
     assert (lost, await count_unpublished(dsn)) == ([1], 1)
@@ -121,7 +121,7 @@ async def test_a_step_looks_for_no_more_than_a_thousand_events(dsn: str, databas
     """Bounded, too, in what is its own: a page of full ack rows is twenty times as much."""
     await fill_outbox(dsn, 2500)
     await run_rounds(database, place)
-    scrub = IntegrityScan(database, place.jetstream, STREAM, pytest.fail)
+    scrub = IntegrityScan(database, place.patient, STREAM, pytest.fail)
     scrub.restart()
     read = []
     for _ in range(4):
@@ -140,7 +140,7 @@ async def test_it_reads_every_publish_ack_once_and_rests_nine_times_as_long_as_i
     async def rest(seconds: float) -> None:
         rests.append(seconds)
 
-    scrub = IntegrityScan(database, place.jetstream, STREAM, pytest.fail, clock=lambda: float(next(ticks)), sleep=rest)  # a step takes one
+    scrub = IntegrityScan(database, place.patient, STREAM, pytest.fail, clock=lambda: float(next(ticks)), sleep=rest)  # a step takes one
     scrub.restart()
     task = asyncio.create_task(scrub.run())
     await until(lambda: len(rests) == 2)
@@ -153,7 +153,7 @@ async def test_what_another_has_taken_back_is_left_alone(dsn: str, database: Dat
     """It may be published again by now: two relays, or a relay's look and its scrub, found the same loss."""
     await fill_outbox(dsn, 3)
     await run_rounds(database, place)
-    standing = await read_stream_snapshot(place.jetstream, STREAM)
+    standing = await read_stream_snapshot(place.patient, STREAM)
     async with database.transaction() as session:
         (ack_row,) = await session.fetch(SELECT_NEWEST, (STREAM, *NEWEST_FIRST, 1), make=PublishAckRow)
         assert await reset_rows(session, standing, ack_row, set(ack_row.sequences)) == 3
@@ -165,7 +165,7 @@ async def test_what_another_has_taken_back_is_left_alone(dsn: str, database: Dat
 async def test_begun_again_meanwhile_it_starts_from_the_newest(dsn: str, database: Database, place: OutboxStream) -> None:
     await fill_outbox(dsn, 30)
     await run_rounds(database, place)
-    scrub = IntegrityScan(database, place.jetstream, STREAM, pytest.fail)
+    scrub = IntegrityScan(database, place.patient, STREAM, pytest.fail)
     scrub.restart()
     step = asyncio.create_task(scrub.step())
     await asyncio.sleep(0)  # it has its way in hand

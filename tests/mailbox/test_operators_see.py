@@ -18,7 +18,6 @@ from router.config import Settings, load
 from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
 from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer
-from router.mailbox.postgres import Database, DatabaseConfig
 from router.operations.doctor import Verdict
 from router.operations.observability import broker_log
 from router.sdk.agent import Agent
@@ -73,9 +72,16 @@ def settings_of(broker: Broker, dsn: str, **more: object) -> Settings:
 
 
 @asynccontextmanager
-async def at_work(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+async def at_work(work: Coroutine[Any, Any, None], ready: asyncio.Event | None = None) -> AsyncIterator[None]:
+    """Entered when `ready` is set, if there is one. Raises what the work ends of."""
     task = asyncio.create_task(work)
     try:
+        if ready is not None:
+            waiting = asyncio.create_task(ready.wait())
+            await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            if task.done():
+                await task
         yield
     finally:
         task.cancel()
@@ -87,8 +93,8 @@ async def test_a_relay_tells_that_its_stream_is_not_as_declared(dsn: str, broker
     """A duplicate window of a second, three messages at most: seven of ten events were dropped, and nothing said so."""
     async with an_outbox_stream(broker) as place, at_work(RelayService(settings_of(broker, dsn)).run()):
         await until(lambda: place.holds(0))
-        config = (await place.jetstream.stream("SEA_EVENTS") or {})["config"]
-        await place.jetstream.ask("STREAM.UPDATE.SEA_EVENTS", {**config, "duplicate_window": 1_000_000_000, "max_msgs": 3})
+        config = (await place.patient.stream("SEA_EVENTS") or {})["config"]
+        await place.patient.ask("STREAM.UPDATE.SEA_EVENTS", {**config, "duplicate_window": 1_000_000_000, "max_msgs": 3})
         await until(lambda: drifts.of("topology.drift"))
     (told,) = drifts.of("topology.drift")
     assert "duplicate_window is 1000000000" in told["difference"]
@@ -106,8 +112,7 @@ async def test_an_inbox_tells_that_its_dead_letters_stream_is_not_as_declared(ds
     await rows(dsn, EFFECTS)
     service = InboxService(settings_of(broker, dsn), record)
     ready = asyncio.Event()
-    async with at_work(service.run(lambda _: ready.set())):
-        await ready.wait()
+    async with at_work(service.run(lambda _: ready.set()), ready):
         js = nc.jetstream()
         config = (await js.stream_info("SEA_DLQ")).config
         config.max_msgs = 3
@@ -123,16 +128,14 @@ async def test_an_inbox_is_not_ready_while_its_database_is_away_though_nothing_a
     broker: Broker, mortal: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inbox, "GAUGES_EVERY_S", 0.05)
-    service = InboxService(settings_of(broker, dsn := await mortal.database()), record)
-    service._database = Database(DatabaseConfig(dsn, timeout=0.5))  # the default waits five seconds for each look
+    service = InboxService(settings_of(broker, await mortal.database()), record)
     ready = asyncio.Event()
-    async with at_work(service.run(lambda _: ready.set())):
-        await ready.wait()
+    async with at_work(service.run(lambda _: ready.set()), ready):
         await until(lambda: service.readiness()["database"].ok)
         mortal.kill()
-        await until(lambda: not service.readiness()["database"].ok, within_s=20)
+        await until(lambda: not service.readiness()["database"].ok, within_s=30)
         await asyncio.to_thread(mortal.start)
-        await until(lambda: service.readiness()["database"].ok, within_s=20)
+        await until(lambda: service.readiness()["database"].ok, within_s=30)
 
 
 @pytest.mark.parametrize("kind", ["relay", "inbox", "agent"])
@@ -146,8 +149,7 @@ async def test_a_broker_that_is_lost_and_back_is_a_line_in_the_log(
         "inbox": lambda: InboxService(settings, record).run(lambda _: ready.set()),
         "agent": lambda: Agent(broker.url, CountingAgent(), store=tmp_path / "witness.db").run(lambda _: ready.set()),
     }
-    async with at_work(runs[kind]()):
-        await ready.wait()
+    async with at_work(runs[kind](), ready):
         broker.kill()
         await until(lambda: connections.of("broker.disconnected"))
         await asyncio.to_thread(broker.start)
@@ -166,12 +168,12 @@ async def test_what_a_killed_inbox_had_in_hand_is_told_with_the_time_it_takes(
         await until(lambda: is_settled(nc))
     await publish(nc, range(60))
     await take(broker.url, 50)
-    async with at_work(InboxService(settings, record).run(lambda _: ready.set())):
-        await ready.wait()
+    async with at_work(InboxService(settings, record).run(lambda _: ready.set()), ready):
+        pass
     (told,) = lines.of("inbox.waits")
     assert (told["in_hand"], told["at_most_s"], told["setting"]) == (50, 120.0, "inbox.ack_wait_ms")
     async with an_outbox_stream(broker) as place:
-        (finding,) = await examine_inbox(place.jetstream, settings)
+        (finding,) = await examine_inbox(place.patient, settings)
     assert (finding.verdict, finding.found) == (
         Verdict.WARN,
         "50 of 50 in flight; if its process is killed, they are redelivered after 2 min",

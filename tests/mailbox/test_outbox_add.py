@@ -65,11 +65,12 @@ def pay_at_once(connection: psycopg.Connection, event: outbox.OutboxEvent) -> No
 """
 
 
+@pytest.mark.timeout(660)
 def test_a_forgotten_await_is_seen_by_mypy(tmp_path: Path) -> None:
     """As mypy is without a setting: it tells of a Coroutine that is not used, of an Awaitable it says nothing unless asked."""
     (tmp_path / "pay.py").write_text(PROGRAM)
     command = [sys.executable, "-m", "mypy", "--config-file=", f"--cache-dir={tmp_path / 'cache'}", "--no-error-summary", "pay.py"]
-    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=170, check=False)
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
     assert [line.partition(": ")[0] for line in told.stdout.splitlines() if "error:" in line] == ["pay.py:6"], told.stderr
     assert "[unused-coroutine]" in told.stdout
 

@@ -46,8 +46,8 @@ async def place(broker: Broker) -> AsyncIterator[OutboxStream]:
 
 async def only(place: OutboxStream, *subjects: str) -> None:
     """From now on the stream takes these alone."""
-    info = await place.jetstream.stream("SEA_EVENTS") or {}
-    await place.jetstream.ask("STREAM.UPDATE.SEA_EVENTS", {**info["config"], "subjects": subjects})
+    info = await place.patient.stream("SEA_EVENTS") or {}
+    await place.patient.ask("STREAM.UPDATE.SEA_EVENTS", {**info["config"], "subjects": subjects})
 
 
 @pytest.mark.parametrize("is_atomic", [True, False])

@@ -51,8 +51,8 @@ async def test_a_service_is_not_ready_while_its_database_gives_no_answer(
         through = psycopg.conninfo.make_conninfo(dsn, port=path.port)
         service = InboxService(settings_of(broker, through), record) if kind == "inbox" else RelayService(settings_of(broker, through))
         ready = asyncio.Event()
-        async with at_work(service.run(lambda _: ready.set())), paths.pop_all():  # or the service's end would wait for an answer, too
-            await ready.wait()
+        # The paths end first: the service's end would wait for an answer, too.
+        async with at_work(service.run(lambda _: ready.set()), ready), paths.pop_all():
             await until(lambda: service.readiness()["database"].ok)
             path.is_cut.set()
             await until(lambda: not service.readiness()["database"].ok)

@@ -37,7 +37,7 @@ def silent_url() -> Iterator[str]:
 async def test_each_of_several_urls_gets_its_time(nats_url: str, silent_url: str, by: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nats.aio.client.shuffle", lambda _: None)  # the two that are silent are tried first
     urls = f"{silent_url},{silent_url.replace('127.0.0.1', 'localhost')},{nats_url}"
-    given = urls if by == "urls" else load(None, {"nats.url": urls, "nats.connect_timeout_ms": 500}, {}).settings.nats
+    given = urls if by == "urls" else load(None, {"nats.url": urls, "nats.connect_timeout_ms": 2_000}, {}).settings.nats
     connection = await open_connection(given, "test")
     assert connection.is_connected
     await connection.close()

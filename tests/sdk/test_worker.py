@@ -104,7 +104,7 @@ async def test_plain_functions_answer_too_side_by_side_and_hold_no_other_up(plac
         return a_step()
 
     async with run_workers(place.worker(meets)):
-        await place.push(a_body("a-1"))
+        await place.push(a_body("a-1", **with_options(deadline_ms=60_000)))
         await until(lambda: [beat for beat in place.beats if beat["status"] == "busy"])
         await place.push(a_body("a-2"))
         results = await place.results(2)
@@ -281,7 +281,7 @@ async def test_a_worker_killed_at_work_hands_its_assignment_to_another_and_there
         await place.push(a_body(**with_options(deadline_ms=60_000)))
         await until(lambda: place.acks)
         mortal.send_signal(signal.SIGKILL)
-        async with run_workers(place.worker(answer, "heir")):
+        async with run_workers(place.worker(answer, "heir", ack_wait_s=1.0)):
             (result,) = await place.results()
             await place.settled()
     finally:

@@ -9,15 +9,16 @@ import pytest
 
 from router.app import declare_topology
 from router.config import Settings
+from router.core.clock import Clock, steady
 from router.delivery.api import JetStream
 from router.delivery.buckets.lease import LeaseBucket
 from router.delivery.connection import Connection
-from router.delivery.shared_info import SharedInfo
+from router.delivery.shared_info import ROUND_S, SharedInfo
 from router.delivery.topology import create
 from router.operations.observability import Metrics
 from router.services import partition_monitor
 from router.services.partition_monitor import PartitionMonitor
-from tests.support.app import RecordedAlerts
+from tests.support.app import ManualClock, RecordedAlerts
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.observability import parse_scrape
@@ -30,13 +31,13 @@ LOOK_S = 0.05
 class Monitored:
     """A monitor whose settings name partition 0; partition 1 is another router's."""
 
-    def __init__(self, connection: Connection, settings: Settings) -> None:
+    def __init__(self, connection: Connection, settings: Settings, clock: Clock = steady) -> None:
         self.connection = connection
         self.settings = settings
         self.metrics = Metrics()
         self.told = RecordedAlerts()
         self.leases = LeaseBucket(JetStream(connection), settings.buckets.partitions.name)
-        self.infos = SharedInfo(JetStream(connection))
+        self.infos = SharedInfo(JetStream(connection), clock)
         self.monitor = PartitionMonitor(settings, JetStream(connection), self.metrics, self.told.alerts, self.infos)
 
     def gauge(self, name: str, partition: str) -> float | None:
@@ -91,6 +92,7 @@ def own_broker() -> Iterator[Broker]:
 async def test_of_several_routers_one_asks_for_every_partition(own_broker: Broker, prefix: str) -> None:
     """Calls grew with the square of the partitions: every router asked for each of them."""
     calls: Counter[str] = Counter()
+    clock = ManualClock()  # an answer is as old here as on a quiet machine
 
     async def count(message: object) -> None:
         calls[message.subject] += 1  # type: ignore[attr-defined]
@@ -102,12 +104,13 @@ async def test_of_several_routers_one_asks_for_every_partition(own_broker: Broke
             connection = await stack.enter_async_context(connected(own_broker.url))
             settings = settings_for(own_broker.url, prefix, decide__partition=partition, **names)
             await create(JetStream(connection), declare_topology(settings))
-            routers.append(router := Monitored(connection, settings))
+            routers.append(router := Monitored(connection, settings, clock))
             await stack.enter_async_context(router.infos.listen())
             await router.infos.stream(f"KV_{prefix.upper()}_PARTITIONS")  # an instance hears the others of its domain
         for router in routers:
             await router.monitor.look()  # each knows the names of the answers that it wants to hear
         await _until_heard(routers)
+        clock.now += 2 * ROUND_S  # a later look, for which the answers are young enough
         nc = await stack.enter_async_context(connected(own_broker.url))
         await nc.subscribe("$JS.API.>", cb=count)
         await nc.flush()

@@ -277,7 +277,7 @@ async def test_operators_are_served_again_when_the_server_comes_back(broker: Bro
             return False
 
     async with a_router(settings_for(nats_url, prefix)):
-        assert await is_served()
+        await until(is_served)
         broker.kill()
         broker.start()
         await until(is_served)

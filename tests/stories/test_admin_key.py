@@ -35,7 +35,7 @@ def test_a_secret_that_is_set_and_empty_is_no_secret(variable: str, empty: str) 
 
 
 async def test_instances_find_each_others_decisions_and_no_client_hears_the_key(nc: Client, nats_url: str, prefix: str) -> None:
-    settings = settings_for(nats_url, prefix, admin__api_key=KEY)
+    settings = settings_for(nats_url, prefix, admin__api_key=KEY, admin__peers_wait_ms=20_000)
     heard: list[Msg] = []
 
     async def hear(message: Msg) -> None:

@@ -25,7 +25,7 @@ KEPT_ALIVE = 4  # signals of a message: three come in an ack wait
 
 
 def _settings(nats_url: str, prefix: str, **more: object) -> Settings:
-    return settings_for(nats_url, prefix, **FAST, **more)
+    return settings_for(nats_url, prefix, **{**FAST, **more})
 
 
 def _pushed(name: object) -> bytes:
@@ -62,7 +62,7 @@ async def test_two_routers_assign_one_request_once(nc: Client, nats_url: str, pr
 
 async def test_with_a_full_stream_its_request_waits_and_is_answered_in_the_end(nc: Client, nats_url: str, prefix: str) -> None:
     """Issue 3, assignments: what cannot be stored is neither acknowledged nor answered."""
-    settings = _settings(nats_url, prefix, streams__assignments__max_bytes=300)
+    settings = _settings(nats_url, prefix, streams__assignments__max_bytes=300, effects__publish_timeout_ms=20_000)
     inboxes, alarms = await Inboxes.under(nc, prefix), await AlertRecorder.heard_on(nc)
     async with a_router(settings) as router:
         await inboxes.publish(nc, settings, 1, _pushed(1))
@@ -81,7 +81,7 @@ async def test_without_the_bucket_pushed_requests_wait_and_the_others_are_answer
             await inboxes.publish(nc, settings, number, _pushed(number))
         await _nothing_happens(nc, settings, router, settings.buckets.assignments_known.name)
         await inboxes.publish(nc, settings, 4, a_request(4))
-        await until(lambda: len(inboxes) == 1)
+        await until(lambda: inboxes.subjects)
         await make_topology(settings)
         await _all_ends_well(nc, settings, router, inboxes, 4)
         assert sorted(one["request_id"] for one in await read_assignments(nc, settings)) == ["r-1", "r-2", "r-3"]

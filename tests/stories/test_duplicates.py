@@ -8,13 +8,14 @@ from contextlib import AsyncExitStack
 import pytest
 from nats.aio.client import Client
 
-from router.config import Settings
-from tests.support.service import RouterProcess, a_router, names_for, settings_for
+from router.config import Settings, load
+from tests.support.service import RouterProcess, a_router, names_for
 from tests.support.stories import SILENCE_S, Inboxes, MessageRecorder, a_request, read_metric
 from tests.support.waiting import until
 
 APART_S = 0.8
 STOOD_STILL_S = 0.5
+PATIENT = {"reply.inbox_wait_ms": 10_000}  # a busy server may tell of a request's inbox after its answer
 BEYOND_WINDOW_S = 0.75  # far beyond the 0.22 s in which one answer goes to all who asked: an instance may hear the first late
 
 
@@ -25,6 +26,7 @@ class Asked:
         self._nc, self._settings = nc, settings
         self.inboxes, self.strays = inboxes, strays
         self.times = 0
+        self.routers = 1
 
     async def again(self, body: bytes | None = None, **headers: str) -> None:
         await self.inboxes.publish(self._nc, self._settings, self.times, body or a_request("same"), **{"Nats_Msg_Id": "same", **headers})
@@ -38,7 +40,7 @@ class Asked:
         await asyncio.sleep(SILENCE_S)
         counts = self.inboxes.counts
         assert set(counts) == {self.inboxes.of(n) for n in range(self.times)}
-        assert max(counts.values()) == 1
+        assert max(counts.values()) <= self.routers  # one that stood still may hear of it when the other has answered
         assert self.strays.counts == {}
         (answer,) = {answer for answers in self.inboxes.heard.values() for answer in answers}
         assert json.loads(answer)["ok"] is True
@@ -46,7 +48,7 @@ class Asked:
 
 @pytest.fixture
 def settings(nats_url: str, prefix: str) -> Settings:
-    return settings_for(nats_url, prefix, reply__inbox_wait_ms=10_000)  # a busy server may tell of a request's inbox after its answer
+    return load(None, {**names_for(nats_url, prefix), **PATIENT}, {}).settings
 
 
 @pytest.fixture
@@ -55,7 +57,8 @@ async def asked(nc: Client, settings: Settings, prefix: str) -> Asked:
 
 
 @pytest.fixture(params=[1, 2], ids=["one-router", "two-routers"])
-async def routers(settings: Settings, request: pytest.FixtureRequest) -> AsyncIterator[None]:
+async def routers(settings: Settings, asked: Asked, request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    asked.routers = request.param
     async with AsyncExitStack() as stack:
         for _ in range(request.param):
             await stack.enter_async_context(a_router(settings))
@@ -114,7 +117,7 @@ async def test_the_same_id_with_other_bytes_is_refused(asked: Asked, settings: S
 
 @pytest.fixture
 def processes(nats_url: str, prefix: str) -> Iterator[list[RouterProcess]]:
-    processes = [RouterProcess(names_for(nats_url, prefix)) for _ in range(2)]
+    processes = [RouterProcess({**names_for(nats_url, prefix), **PATIENT}) for _ in range(2)]
     try:
         yield [process.start() for process in processes]
     finally:
@@ -124,6 +127,7 @@ def processes(nats_url: str, prefix: str) -> Iterator[list[RouterProcess]]:
 
 async def test_after_the_instance_that_answered_was_killed(asked: Asked, processes: list[RouterProcess]) -> None:
     """Story 8: the other one knows nothing of the first answer, and gives the same."""
+    asked.routers = 2
     await asked.again()
     await asked.answered()
     for process in processes:  # it has heard who asked: its turn is over
@@ -138,7 +142,7 @@ async def test_after_the_instance_that_answered_was_killed(asked: Asked, process
 
 async def test_again_within_the_window_to_a_router_that_stood_still(asked: Asked, nats_url: str, prefix: str) -> None:
     """Story 8: the stream drops the repeat, and the router hears it half a second later."""
-    process = RouterProcess(names_for(nats_url, prefix))
+    process = RouterProcess({**names_for(nats_url, prefix), **PATIENT})
     try:
         process.start()
         await asked.again()

@@ -218,7 +218,7 @@ async def test_a_broker_that_dies_during_a_pipeline_is_not_the_extensions_fault(
     nc = await connect_patiently(broker.url, reconnect_time_wait=0.01)  # back before the router, which waits a second before it tries again
     guard = await Extension(nc, "validator", "guard", hangs).start()
     inboxes = await Inboxes.under(nc, at.prefix)
-    async with a_pipeline(at, PATIENT, _policies(timeout_ms=3000), effects__retry_ms=1000) as (router, settings):
+    async with a_pipeline(at, PATIENT, _policies(timeout_ms=30_000), effects__retry_ms=1000) as (router, settings):
         await inboxes.publish_named(nc, settings, 1, _asks(1, "block"))
         await until(lambda: guard.asked)
         broker.kill()

@@ -13,7 +13,7 @@ from router.contracts.pb.beamline.ingress.v1.ingress_pb2 import IngressAck, Ingr
 from tests.support.admin import Json, call_on
 from tests.support.router_streams import read_stream
 from tests.support.service import a_router, settings_for
-from tests.support.stories import MessageRecorder, has_metric, is_ready, read_dead_letters, read_last_sequence, read_metric
+from tests.support.stories import MessageRecorder, has_metric, is_ready, make_topology, read_dead_letters, read_last_sequence, read_metric
 from tests.support.waiting import until
 
 PATIENT = {"ingress__enabled": True, "ingress__confirm_ms": 60_000}  # a busy machine confirms late
@@ -120,7 +120,8 @@ async def test_protobuf_is_taken_and_given(nc: Client, nats_url: str, prefix: st
 
 
 async def test_when_it_cannot_be_seen_stored_the_receipt_says_error(nc: Client, nats_url: str, prefix: str) -> None:
-    settings = settings_for(nats_url, prefix, ingress__enabled=True, ingress__confirm_ms=300)
+    settings = settings_for(nats_url, prefix, topology="check", ingress__enabled=True, ingress__confirm_ms=300)  # which makes none anew
+    await make_topology(settings)
     async with a_router(settings) as router:
         await nc.jetstream().delete_stream(settings.streams.decide.name)
         ack = await send(nc, 1)

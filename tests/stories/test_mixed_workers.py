@@ -18,7 +18,7 @@ from router.sdk import Worker
 from router.sdk.start_point import StartPoint
 from router.sdk.worker import worker_durable
 from tests.support.router_streams import a_result, publish_result, read_usage, results_are_settled
-from tests.support.sdk import WorkerStreams, a_body, a_step, run_workers, some_worker_streams
+from tests.support.sdk import ACK_WAIT_S, WorkerStreams, a_body, a_step, run_workers, some_worker_streams
 from tests.support.service import a_router, settings_for
 from tests.support.stories import a_request, ask
 from tests.support.waiting import until
@@ -122,13 +122,13 @@ async def test_all_of_it(place: WorkerStreams) -> None:
 async def test_the_worker_after_a_crash_goes_by_the_same_note(place: WorkerStreams) -> None:
     """The one that made the durable did nothing; what it noted stands in the durable."""
     note = await StartPoint(place.jetstream, place.topology.stream, place.topology.results, "unanswered").note()
-    spec = worker_durable(place.topology.stream, subject=place.subject, ack_wait_s=1.0)
+    spec = worker_durable(place.topology.stream, subject=place.subject, ack_wait_s=ACK_WAIT_S)
     assert await create(place.jetstream, Topology((), (replace(spec, metadata=note),))) == []
     assert await _done_by(place, start="all") == ["a-3", "a-4"]
 
 
 async def test_a_durable_that_an_operator_made_gives_all_of_its_work(place: WorkerStreams) -> None:
-    await create(place.jetstream, Topology((), (worker_durable(place.topology.stream, subject=place.subject, ack_wait_s=1.0),)))
+    await create(place.jetstream, Topology((), (worker_durable(place.topology.stream, subject=place.subject, ack_wait_s=ACK_WAIT_S),)))
     assert await _done_by(place) == sorted(["a-1", BY_REQUEST, "a-3", "a-4"])
 
 

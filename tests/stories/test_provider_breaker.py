@@ -23,7 +23,7 @@ OPEN_MS = 60_000  # longer than a test: where one goes on, it ends the opening
 def policies(tmp_path: Path) -> Path:
     """Everything goes to openai; what an open circuit stops goes to anthropic."""
     document = a_document(
-        a_provider("openai"),
+        a_provider("openai", expected_latency_ms=12_000),  # a probe has a minute
         fallbacks=[a_rule("anthropic", {"status": "circuit_breaker_open"})],
         circuit_breaker={
             "enabled": True,

@@ -23,7 +23,7 @@ KEPT_ALIVE = 4  # signals of a message: three come in an ack wait
 
 
 def _settings(nats_url: str, prefix: str, **more: object) -> Settings:
-    return settings_for(nats_url, prefix, **FAST, **more)
+    return settings_for(nats_url, prefix, **{**FAST, "results__ack_wait_ms": 3_000, **more})
 
 
 async def test_without_their_stream_the_consumer_pauses_and_all_is_metered_after_repair(nc: Client, nats_url: str, prefix: str) -> None:

@@ -11,7 +11,7 @@ from nats.aio.client import Client
 from router.config import Settings
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
-from router.services import violation_events
+from router.services import refused_requests, violation_events
 from tests.support.router_streams import AlertRecorder, a_result, headers_of, read_stream
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import Inboxes, Json, a_request, is_settled, read_metric, wrap_decide_handler
@@ -115,8 +115,11 @@ async def test_two_tenants_on_three_routers_with_retries_and_a_restart_between(
 
 
 @pytest.mark.parametrize("count", [1, 3])
-async def test_what_the_listeners_refuse_is_counted_once(nc: Client, routers: Routers, prefix: str, count: int) -> None:
+async def test_what_the_listeners_refuse_is_counted_once(
+    monkeypatch: pytest.MonkeyPatch, nc: Client, routers: Routers, prefix: str, count: int
+) -> None:
     """No stream has it, and every listener hears it."""
+    monkeypatch.setattr(refused_requests, "SETTLE_S", 6.0)  # one that stands still hears the others before it counts
     settings, inboxes = routers._settings, await Inboxes.under(nc, prefix)
     await routers.start(count)
     for number in range(6):

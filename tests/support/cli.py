@@ -20,7 +20,10 @@ from tests.support.observability import restore_logging
 
 COMMAND = (sys.executable, "-m", "router.cli")
 ASK = ("decide", "--tenant", "acme", "--type", "chat", "--timeout", "60")
-ENDED_WITHIN_S = 60  # it hangs
+FROM_FILE = ("decide", "--file", "-", "--timeout", "60")
+ENDED_WITHIN_S = 120  # it hangs
+PATIENT = {"ROUTER_NATS__CONNECT_TIMEOUT_MS": "30000"}  # a server of the tests is there, and the machine is busy
+IMPATIENT = {"ROUTER_NATS__CONNECT_TIMEOUT_MS": "100"}  # for an address where none is: it is tried until the time is over
 
 
 class CommandResult:
@@ -63,9 +66,10 @@ async def call_command_async(*arguments: str, given: bytes = b"", environ: Mappi
 
 
 def _call(arguments: Sequence[str], given: bytes, environ: Mapping[str, str] | None) -> CommandResult:
-    unset = dict.fromkeys(set(os.environ) - set(clean_environment()))
+    clean = clean_environment(environ)
+    unset = dict.fromkeys(set(os.environ) - set(clean))
     with restore_logging():
-        result = CliRunner().invoke(app, arguments, input=given, env={**unset, **(environ or {})})
+        result = CliRunner().invoke(app, arguments, input=given, env={**unset, **clean})
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return CommandResult(result.exit_code, result.stdout, result.stderr)
 
@@ -116,9 +120,9 @@ class ServedRouter:
 
 
 def clean_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of the tests without settings of Router or NATS."""
+    """The environment of the tests without settings of Router or NATS, but for the time of a first connection."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ROUTER_", "NATS_"))}
-    return {**kept, **(environ or {})}
+    return {**kept, **PATIENT, **(environ or {})}
 
 
 def table_words(text: str) -> Sequence[str]:

@@ -352,7 +352,7 @@ async def connected(url: str) -> AsyncIterator[Connection]:
 
 @asynccontextmanager
 async def some_work_streams(
-    url: str, name: str, *, with_out: bool = True, replicas: int = 1, ack_wait: float = 0.4
+    url: str, name: str, *, with_out: bool = True, replicas: int = 1, ack_wait: float = 60.0
 ) -> AsyncIterator[WorkStreams]:
     async with connected(url) as connection:
         place = WorkStreams(connection, name, ack_wait)

@@ -18,13 +18,12 @@ from starlette.applications import Starlette
 
 from router.core.errors import Misconfigured
 from router.core.message import Message
-from router.delivery import topology
 from router.delivery.advisories import ADVISORY_STREAM as ADVISORIES
 from router.delivery.advisories import advisories_stream
 from router.delivery.api import JetStream
 from router.delivery.consumer import Deadlines
 from router.delivery.first_connection import connect
-from router.delivery.topology import Topology, bucket
+from router.delivery.topology import bucket
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.handling import HandlerResult, RemoteBreaker
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
@@ -37,6 +36,7 @@ from router.mailbox.inbox.transactional_strategy import Handler
 from router.mailbox.postgres import Database, DatabaseConfig, Driver
 from router.mailbox.streams import events_stream
 from router.operations.supervision import supervise
+from tests.support.made_anew import create_streams
 from tests.support.patient_client import connect_patiently
 from tests.support.ports import free_port
 from tests.support.postgres import rows
@@ -59,11 +59,11 @@ def a_message(data: bytes = b"{}", *, subject: str = SUBJECT, headers: Mapping[s
 
 
 class Fast(InboxRules, frozen=True, kw_only=True):
-    """The specification's inbox, with waits that a test can afford."""
+    """The specification's inbox, quick to try again. Both times are longer than a busy machine stands still: a test names shorter ones."""
 
-    ack_wait: float = 1.0
+    ack_wait: float = 60.0
     store_retry: float = 0.05
-    handler_timeout: float = 2.0
+    handler_timeout: float = 30.0
 
 
 class Running:
@@ -102,7 +102,8 @@ async def an_inbox(
     dsn: str,
     handler: Handler | str,
     *,
-    timeout_s: float = 2.0,
+    timeout_s: float = 30.0,
+    database_timeout: float = 30.0,
     sweep: StaleRowScanRules = StaleRowScanRules(every_s=3600),  # noqa: B008 - frozen
     duplicate_window: float = 3600.0,
     breaker: RemoteBreaker | None = None,
@@ -110,15 +111,15 @@ async def an_inbox(
     deadlines: Deadlines = Deadlines(5.0, 6.0),  # noqa: B008 - frozen
     **config: object,
 ) -> AsyncIterator[Running]:
-    """`handler`: a function of the test's, or the URL of a service."""
+    """`handler`: a function of the test's, or the URL of a service, which has `timeout_s`. `database_timeout`: for a connection."""
     connection = await connect({"servers": [url], "reconnect_time_wait": 0.05})
     jetstream = JetStream(connection)
     how = replace(Fast(), **config)
-    await topology.create(jetstream, Topology((replace(EVENTS, duplicate_window=duplicate_window),)))
-    await topology.create(jetstream, inbox_streams(how, advisories_stream(), bucket(STARTS, ttl=3600)))
+    await create_streams(jetstream, replace(EVENTS, duplicate_window=duplicate_window))
+    await create_streams(jetstream, *inbox_streams(how, advisories_stream(), bucket(STARTS, ttl=3600)).streams)
     asked = HttpEventHandler(HttpRules(url=handler, timeout_s=timeout_s), breaker) if isinstance(handler, str) else handler
     await rows(dsn, EFFECTS)
-    async with Database(DatabaseConfig(dsn, timeout=1.0, idle_in_transaction=idle_in_transaction)) as database:
+    async with Database(DatabaseConfig(dsn, timeout=database_timeout, idle_in_transaction=idle_in_transaction)) as database:
         inbox = Inbox(how, jetstream, database, asked, node_id="test", attempts_bucket=STARTS, stale_rows=sweep, deadlines=deadlines)
         await inbox.open()
         running = Running(inbox, asyncio.create_task(supervise(inbox.tree())))

@@ -18,6 +18,7 @@ from router.lake.source.offset import SequenceRange
 from router.lake.source.options import SourceOptions, read_options
 from router.lake.source.rows import MESSAGE_SCHEMA
 from tests.support.broker import Broker
+from tests.support.made_anew import create_stream
 from tests.support.waiting import until
 
 T = TypeVar("T")
@@ -35,8 +36,8 @@ class Feed:
         self._connection = connection
 
     def create(self, **config: Any) -> "Feed":
-        declared = {"name": self.stream, "subjects": [f"{self.stream}.>"], "storage": "file", "allow_direct": True, **config}
-        self._do(lambda jetstream: jetstream.ask(f"STREAM.CREATE.{self.stream}", declared))
+        declared = {"subjects": [f"{self.stream}.>"], "storage": "file", "allow_direct": True, **config}
+        self._do(lambda jetstream: create_stream(jetstream, self.stream, declared))
         return self
 
     def put(self, bodies: Iterable[bytes], *, subject: str = "one", head: bytes = b"") -> "Feed":

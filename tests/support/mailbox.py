@@ -11,12 +11,10 @@ import psycopg
 from msgspec import Struct
 
 from router.core.errors import BrokerUnavailable
-from router.delivery import topology
 from router.delivery.api import JetStream, StoredMessage
 from router.delivery.connection import Connection
 from router.delivery.first_connection import connect
 from router.delivery.stream_reader import open_reader
-from router.delivery.topology import Topology
 from router.mailbox.entities import OutboxEvent
 from router.mailbox.outbox.add import add, new_id
 from router.mailbox.outbox.config import RelayOptions
@@ -27,6 +25,7 @@ from router.mailbox.outbox.repository import RetryPolicy
 from router.mailbox.postgres import Database
 from router.mailbox.streams import events_stream
 from tests.support.broker import Broker
+from tests.support.made_anew import create_streams
 from tests.support.postgres import rows
 from tests.support.waiting import until
 
@@ -104,7 +103,7 @@ class OutboxStream:
 
     async def make_stream(self, **fields: object) -> None:
         spec = events_stream("sea", **fields)  # type: ignore[arg-type]
-        await topology.create(self.patient, Topology(streams=(spec,)))
+        await create_streams(self.patient, spec)
 
     async def back(self) -> None:
         """The broker was started again: until it answers us."""
@@ -149,9 +148,9 @@ async def an_outbox_stream(broker: Broker, **fields: object) -> AsyncIterator[Ou
 
 async def run_rounds(database: Database, place: OutboxStream, *, of: RelayOptions | None = None) -> RelayReport:
     """Rounds until one finds nothing or the broker is away; the last one that found something, else the last."""
-    relay = OutboxPublisher(of or config(), database, place.jetstream)
+    relay = OutboxPublisher(of or config(), database, place.patient)
     last = RelayReport()
-    async with open_nats_publisher(place.jetstream, is_atomic=relay.is_atomic, timeout_s=10.0) as publisher:
+    async with open_nats_publisher(place.patient, is_atomic=relay.is_atomic, timeout_s=60.0) as publisher:
         while True:
             report = await relay.run_batch(publisher)
             if not report.found:

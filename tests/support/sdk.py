@@ -22,6 +22,8 @@ _PLACES = itertools.count(1)
 
 Json = dict[str, Any]
 
+ACK_WAIT_S = 30.0  # more than a busy machine stands still for
+
 
 def a_body(name: str = "a-1", **fields: Any) -> Json:
     """A whole ExecAssignment as JSON; `options` and `job` may be given whole."""
@@ -86,7 +88,7 @@ class WorkerStreams:
         await self.connection.flush()
 
     def worker(self, handler: Callable[[ExecAssignment], Any], worker_id: str = "w-1", **settings: Any) -> Worker:
-        given = {"subject": self.subject, "topology": self.topology, "ack_wait_s": 1.0, "heartbeat_s": 0.05, **settings}
+        given = {"subject": self.subject, "topology": self.topology, "ack_wait_s": ACK_WAIT_S, "heartbeat_s": 0.05, **settings}
         return Worker(self.url, handler, worker_id=worker_id, **given)
 
     def start_process(self, *options: str) -> "subprocess.Popen[bytes]":

@@ -17,12 +17,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from time import sleep
 from typing import TypeVar
 
 from msgspec import Struct
 
 from router.bus.processed.port import StoreUnavailable, Write
-from router.core.clock import Clock, wall
+from router.core.clock import Clock, steady, wall
 from router.core.coalescer import GroupCommit
 from router.core.crashpoints import crashpoint
 from router.core.errors import Misconfigured
@@ -44,6 +45,7 @@ COMMIT;
 SELECT_OWN_TABLES = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE tbl_name IN ('processed', 'processed_schema')"
 A_DAY_S = 86_400.0
 BUSY_S = 5.0  # another process may be writing
+BUSY_RETRY_S = 0.01
 PRUNE_EVERY_S = 3_600.0
 OF_THE_FILE = frozenset(
     {
@@ -167,7 +169,7 @@ class SqliteProcessed:
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode = WAL")
+        _set_wal(connection)
         connection.execute("PRAGMA synchronous = FULL")
         connection.executescript(PROCESSED_SCHEMA)
         (version,) = connection.execute("SELECT version FROM processed_schema").fetchone()
@@ -180,6 +182,22 @@ class SqliteProcessed:
 
     async def _run_in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _set_wal(connection: sqlite3.Connection) -> None:
+    """Make it a WAL file. Raises sqlite3.Error.
+
+    While another process does that with a new file, or writes to it, SQLite fails at once: here it does not wait for its busy timeout.
+    """
+    ends_at = steady() + BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or steady() > ends_at:
+                raise
+        sleep(BUSY_RETRY_S)
 
 
 def _describe_foreign(connection: sqlite3.Connection) -> str:

@@ -39,7 +39,8 @@ from router.sdk import Answer, Client, Worker
 from router.sdk.background import poll, run_in_background
 from router.sdk.echo import Echo
 
-READY_WITHIN_S = 10.0
+READY_WITHIN_S = 60.0  # of a busy machine
+CONNECTED_WITHIN_MS = 15_000
 _COUNTER = re.compile(r"(router_\w{1,100}_total(?:\{[^{}]*\})?) ([0-9.e+]+)")
 
 
@@ -56,11 +57,11 @@ class DemoEnvironment:
     async def ask(self, step: DemoRequest) -> DemoCall:
         """Send a request and measure its time."""
         begun = time.perf_counter()
-        answer = await self._client.decide_raw(step.body)
+        answer = await self.decide(step.body)
         return DemoCall(step, answer, (time.perf_counter() - begun) * 1000)
 
     async def decide(self, body: bytes) -> Answer:
-        return await self._client.decide_raw(body)
+        return await self._client.decide_raw(body, timeout=SEEN_WITHIN_S)
 
     async def read_stored_ack(self, assignment_id: str) -> str | None:
         """Return an assignment's status, as `router assignments` shows it; the router writes it shortly after the ack arrives."""
@@ -107,9 +108,10 @@ async def open_environment() -> AsyncIterator[DemoEnvironment]:
     """Start everything, and stop it in reverse order."""
     with tempfile.TemporaryDirectory(prefix="router-demo-") as directory:
         server = EmbeddedServer(Path(directory))
-        url = await server.start()
+        url = await server.start(READY_WITHIN_S)
         try:
-            settings = load(None, {"nats.url": url, "http.port": 0, "policies.dir": find_samples(), "acks.enabled": True}, {}).settings
+            given = {"nats.connect_timeout_ms": CONNECTED_WITHIN_MS, "policies.dir": find_samples(), "acks.enabled": True}
+            settings = load(None, {"nats.url": url, "http.port": 0, **given}, {}).settings
             async with (
                 run_in_background(RouterService(settings).run, READY_WITHIN_S) as ready,
                 run_in_background(_build_worker(settings).work, READY_WITHIN_S),
@@ -127,5 +129,5 @@ def _build_worker(settings: Settings) -> Worker:
 
 
 def _fetch(url: str) -> str:
-    with urlopen(url, timeout=5) as answer:  # noqa: S310 - our own address
+    with urlopen(url, timeout=SEEN_WITHIN_S) as answer:  # noqa: S310 - our own address
         return str(answer.read().decode())

@@ -11,10 +11,11 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
+from router.contracts.headers import MESSAGE_ID
 from router.core.errors import Unanswered
 from router.delivery.connection import Connection
 
-SEEN_WITHIN_S = 5.0
+SEEN_WITHIN_S = 30.0  # on a busy machine
 
 
 class ObservedMessage(Struct, frozen=True):
@@ -28,10 +29,14 @@ class ObservedMessage(Struct, frozen=True):
 
 
 class MessageRecorder:
-    """Keeps published messages; `begin` drops the earlier ones and sets the clock to 0."""
+    """Keeps published messages; `begin` drops the earlier ones and sets the clock to 0.
+
+    A publisher that gets no publish ack sends a message again. The stream does not store that copy, and it is not kept here.
+    """
 
     def __init__(self) -> None:
         self._seen: list[tuple[str, float, dict[str, Any]]] = []
+        self._message_ids: set[tuple[str, str]] = set()  # with subjects; also of earlier messages, as a copy may come after `begin`
         self._has_news = asyncio.Event()
         self._start = 0.0
 
@@ -43,7 +48,12 @@ class MessageRecorder:
     def now_ms(self) -> float:
         return (time.perf_counter() - self._start) * 1000
 
-    def on_message(self, subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
+    def on_message(self, subject: str, _reply: str, data: bytes, headers: Mapping[str, str] | None) -> None:
+        message_id = (headers or {}).get(MESSAGE_ID)
+        if (subject, message_id) in self._message_ids:
+            return
+        if message_id is not None:
+            self._message_ids.add((subject, message_id))
         self._seen.append((subject, self.now_ms, orjson.loads(data)))
         self._has_news.set()
 
@@ -51,7 +61,7 @@ class MessageRecorder:
         return [body for seen, _, body in self._seen if seen == subject]
 
     async def wait_for(self, name: str, subject: str, says: Callable[[Mapping[str, Any]], str]) -> ObservedMessage:
-        """Wait for a message on this subject and return the newest. Raises Unanswered if there is none for five seconds."""
+        """Wait for a message on this subject and return the newest. Raises Unanswered if none comes within SEEN_WITHIN_S."""
         try:
             async with asyncio.timeout(SEEN_WITHIN_S):
                 while not (found := [one for one in self._seen if one[0] == subject]):

@@ -92,7 +92,10 @@ async def test_a_bucket_that_was_written_is_listed_again_and_only_what_is_new_is
         assert mirror.told == [{"a": b"1"}, {"a": b"2"}, {"a": b"3"}]
 
 
-async def test_a_bucket_without_changes_is_looked_at_and_not_listed(bucket: Bucket, nats_url: str, nc: Client) -> None:
+async def test_a_bucket_without_changes_is_looked_at_and_not_listed(
+    monkeypatch: pytest.MonkeyPatch, bucket: Bucket, nats_url: str, nc: Client
+) -> None:
+    monkeypatch.setattr(watcher, "HEARTBEAT_S", 20.0)  # a server that stands still is not lost
     await bucket.write("a", b"1")
     async with a_mirror(nats_url, bucket.name, again_s=0.1) as mirror:
         await until(lambda: mirror.told)

@@ -117,7 +117,7 @@ async def test_a_lost_connection_is_the_brokers_fault_and_calls_work_again_after
             await ours.subscribe_direct("silent", lambda *_: None)
             await serve(ours, "echo")
             calls = RequestReplyClient(ours)
-            running = asyncio.ensure_future(calls.call("silent", b"", HEAD, 3))
+            running = asyncio.ensure_future(calls.call("silent", b"", HEAD, 10))
             await until(lambda: len(calls) == 1)
             broker.kill()
             await until(lambda: not ours.is_connected)

@@ -7,7 +7,7 @@ from tests.faults.cluster.run import ClusterRun, run
 from tests.faults.stage import Cast
 
 (KILLED,) = (kind for kind in KINDS if kind.name == "leader of ROUTER_DECIDE killed")
-FEW = Cast(routers=1, workers=1, extensions=0, ack_wait_s=1.0, replicas=3)
+FEW = Cast(routers=1, workers=1, extensions=0, ack_wait_s=1.0, replicas=3, connect_timeout_ms=30_000)
 SHORT = ClusterRun(rounds=1, rate=20.0, kinds=(KILLED._replace(least_s=0.1, most_s=0.2),), cast=FEW, policy="plain", calm_s=(0.1, 0.2))
 
 

@@ -113,4 +113,4 @@ def test_a_broker_without_a_leader_for_longer_is_unavailable(nats_url: str, monk
 
     monkeypatch.setattr(JetStream, "stream", stream)
     with pytest.raises(NoLeader):
-        read_facts(read_options({"url": nats_url, "stream": "ELECTING", "timeoutMs": "1000"}))
+        read_facts(read_options({"url": nats_url, "stream": "ELECTING", "timeoutMs": "5000"}))

@@ -187,7 +187,7 @@ def test_a_broker_killed_and_started_again_is_read_on_from_where_it_stopped(monk
 def test_a_silent_broker_is_an_error_that_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
     in_small_steps(monkeypatch)
     with a_feed() as (broker, feed):
-        batches = feed.count(1_000).batches(1, 1_001, timeoutMs="3000")
+        batches = feed.count(1_000).batches(1, 1_001, timeoutMs="10000")
         read = seqs([next(batches)])
         broker.pause()
         with pytest.raises(BrokerUnavailable, match="cannot be read") as told:

@@ -6,6 +6,7 @@ from router.delivery.api import JetStream
 from router.operations.deadletters import DepthGauge, depth
 from router.operations.observability import Metrics
 from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter
+from tests.support.made_anew import create_stream
 
 
 def _depth(house: DeadLetterStreams, metrics: Metrics | None = None) -> DepthGauge:
@@ -69,7 +70,7 @@ async def test_a_stream_that_was_made_anew_is_counted_anew(house: DeadLetterStre
     await house.jetstream.ask(f"STREAM.DELETE.{house.letters}")
     await counted.look()
     assert counted.counts == {}
-    await house.jetstream.ask(f"STREAM.CREATE.{house.letters}", {"name": house.letters, "subjects": [f"{house.subject}.dlq"]})
+    await create_stream(house.jetstream, house.letters, {"subjects": [f"{house.subject}.dlq"]})
     await house.store(2)
     await counted.look()
     assert sum(counted.counts.values()) == 2

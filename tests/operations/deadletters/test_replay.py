@@ -11,7 +11,16 @@ from router.delivery.storing import open_publisher
 from router.operations.deadletters import ReplayRate, ReplayRunning, ReplayUnprovable, read_by_filter, rehearse
 from router.operations.deadletters.journal import ReplayJournal
 from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter, interrupt_replay
+from tests.support.made_anew import create_stream
 from tests.support.waiting import until
+
+pytestmark = pytest.mark.usefixtures("no_probes")
+
+
+@pytest.fixture(autouse=True)
+def _server_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its word that no replay runs is waited for: silence would say that one does."""
+    monkeypatch.setattr("router.operations.deadletters.journal.JOURNAL_TIMEOUT_S", 60.0)
 
 
 @pytest.fixture(params=["acknowledged", "no_ack"])
@@ -122,7 +131,7 @@ async def test_dead_letters_of_another_stream_of_the_same_name_are_other_dead_le
     await house.store(1)
     await interrupt_replay(house, 1)
     await house.jetstream.ask(f"STREAM.DELETE.{house.letters}")
-    await house.jetstream.ask(f"STREAM.CREATE.{house.letters}", {"name": house.letters, "subjects": [f"{house.subject}.dlq"]})
+    await create_stream(house.jetstream, house.letters, {"subjects": [f"{house.subject}.dlq"]})
     await house.store(1)
     report = await house.replay()
     assert (report.finished, report.sent + await _send_all(house)) == (0, 1)

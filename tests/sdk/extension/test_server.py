@@ -157,11 +157,12 @@ async def test_a_request_begins_only_when_a_thread_is_free(nats_url: str, asker:
     @pre(an_id(), blocking=True)
     def hangs(request: Request) -> None:
         begun.append(request.payload)
-        go_on.wait(30 if request.payload == "hung" else 0)
+        go_on.wait(60 if request.payload == "hung" else 0)
 
     async with serve_extension(nats_url, hangs, concurrency=1):
         try:
-            late = [await asker.ask(hangs.subject, a_request(name), {"Router-Deadline-Ms": "50"}) for name in ("hung", "never begun")]
+            deadlines = (("hung", "1000"), ("never begun", "50"))
+            late = [await asker.ask(hangs.subject, a_request(name), {"Router-Deadline-Ms": ms}) for name, ms in deadlines]
             waits = asyncio.create_task(asker.ask(hangs.subject, a_request("begun")))
             await asyncio.sleep(0.05)
         finally:
