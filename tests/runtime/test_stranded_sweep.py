@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -18,6 +18,7 @@ from router.runtime.stranded_sweep import StrandedSweep
 from router.runtime.topology import AgentSubscription, AgentTopology, topology_of
 from tests.support.broker import Broker
 from tests.support.delivery import connected
+from tests.support.made_anew import create_streams
 from tests.support.waiting import until
 
 QUEUE = AgentSubscription("MESHFORGE_COMMANDS", "ledger_consumer", ("cmd.default.demo.ledger.>",))
@@ -42,13 +43,18 @@ class MovingJetStream(JetStream):
 
 
 @pytest.fixture
+def broker() -> Iterator[Broker]:
+    """A server for each test: what one deleted may come back to the next one while the server still removes it."""
+    broker = Broker().start()
+    yield broker
+    broker.remove()
+
+
+@pytest.fixture
 async def jetstream(broker: Broker) -> AsyncIterator[MovingJetStream]:
     """An empty queue with its durable."""
     async with connected(broker.url) as connection:
         made = MovingJetStream(connection)
-        for stream in (QUEUE.stream, ONCE.advisories):
-            if await made.stream(stream) is not None:
-                await made.ask(f"STREAM.DELETE.{stream}")
         await topology.create(made, topology_of([QUEUE], ONCE, "s-1"))
         yield made
 
@@ -61,16 +67,16 @@ def a_sweep(jetstream: JetStream, in_hand: frozenset[int] = frozenset()) -> Stra
 
 
 async def store(nc: Client) -> None:
-    await nc.jetstream().publish("cmd.default.demo.ledger.book", b"{}", timeout=10)
+    await nc.jetstream().publish("cmd.default.demo.ledger.book", b"{}", timeout=60)
 
 
 async def take(nc: Client) -> Msg:
     """Deliver the next message."""
-    return await nc.request(f"$JS.API.CONSUMER.MSG.NEXT.{QUEUE.stream}.{QUEUE.durable}", b"", timeout=10, old_style=True)
+    return await nc.request(f"$JS.API.CONSUMER.MSG.NEXT.{QUEUE.stream}.{QUEUE.durable}", b"", timeout=60, old_style=True)
 
 
 async def settle(nc: Client, delivery: Msg, ack: bytes = b"+ACK") -> None:
-    await nc.request(delivery.reply, ack, timeout=10)
+    await nc.request(delivery.reply, ack, timeout=60)
 
 
 async def strand(nc: Client, jetstream: JetStream) -> None:
@@ -78,7 +84,7 @@ async def strand(nc: Client, jetstream: JetStream) -> None:
     await store(nc)
     await settle(nc, await take(nc), b"-NAK")
     await nc.request(
-        f"$JS.API.CONSUMER.MSG.NEXT.{QUEUE.stream}.{QUEUE.durable}", b'{"batch": 1, "no_wait": true}', timeout=10, old_style=True
+        f"$JS.API.CONSUMER.MSG.NEXT.{QUEUE.stream}.{QUEUE.durable}", b'{"batch": 1, "no_wait": true}', timeout=60, old_style=True
     )
     await until(lambda: jetstream.get_last(ONCE.advisories, advisory_subject(QUEUE.stream, QUEUE.durable)))
 
@@ -153,7 +159,7 @@ async def test_it_looks_on_when_the_broker_did_not_answer(nc: Client, jetstream:
     sweeping = asyncio.create_task(a_sweep(jetstream).run(0.01))
     asked = jetstream.asked
     await until(lambda: jetstream.asked > asked + 20)  # it cannot publish: there is no stream for that
-    await topology.create(jetstream, topology_of([QUEUE], ONCE, "s-1"))
+    await create_streams(jetstream, *topology_of([QUEUE], ONCE, "s-1").streams)
     await until(lambda: read_told(jetstream))
     sweeping.cancel()
     with suppress(asyncio.CancelledError):

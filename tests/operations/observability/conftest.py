@@ -21,7 +21,8 @@ def live(tmp_path_factory: pytest.TempPathFactory, postgres_of: Callable[[int], 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(depth, "DEPTH_EVERY_S", 0.05)
             patch.setattr(partition_monitor, "PARTITIONS_EVERY_S", 0.05)
-            yield asyncio.run(_everything(broker.url, postgres_of(18), tmp_path_factory.mktemp("live")))
+            series = asyncio.run(_everything(broker.url, postgres_of(18), tmp_path_factory.mktemp("live")))
+        yield series  # the other tests of this session have the looks of a router
     finally:
         broker.remove()
 
