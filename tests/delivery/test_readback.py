@@ -12,6 +12,7 @@ from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
 from router.delivery.readback import ConfirmByReadback
 from tests.support.broker import Broker
+from tests.support.made_anew import create_stream
 from tests.support.waiting import until
 
 WINDOW_S = 0.1
@@ -38,7 +39,7 @@ async def reading(
 
 async def make(jetstream: JetStream, name: str, window_s: float = WINDOW_S) -> None:
     window = int(window_s * 1e9)
-    await jetstream.ask(f"STREAM.CREATE.{name}", {"name": name, "subjects": [f"{name}.in"], "no_ack": True, "duplicate_window": window})
+    await create_stream(jetstream, name, {"subjects": [f"{name}.in"], "no_ack": True, "duplicate_window": window})
 
 
 async def test_the_sequence_is_that_of_the_stored_message(broker: Broker, prefix: str) -> None:

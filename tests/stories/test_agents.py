@@ -418,7 +418,7 @@ async def test_nothing_is_acknowledged_while_its_messages_cannot_be_stored(broke
             await send(nc, a_command("k-1"))
             await until(lambda: count_applied(tmp_path / "w.db") == {"k-1": 1})
             assert (agent.stats.applied, await is_empty(jetstream)) == (0, False)
-            await jetstream.ask("STREAM.CREATE.MESHFORGE_EVENTS", AgentTopology().streams()[0].to_json())
+            await create_streams(jetstream, AgentTopology().streams()[0])
             await settled(jetstream)
         assert [one["payload"] for one in await read_sent(jetstream)] == [{"key": "k-1", "times": 1}]
 

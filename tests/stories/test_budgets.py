@@ -17,6 +17,7 @@ from router.lake.source.options import read_options
 from router.operations.recovery.snapshot import restore_snapshot, take_snapshot
 from router.services import budget_settlement
 from tests.support.budgets import BudgetTown, serve_assignments, write_policies
+from tests.support.made_anew import create_stream
 from tests.support.router_streams import AlertRecorder, publish_result, read_usage
 from tests.support.service import a_router, settings_for
 from tests.support.stories import Json
@@ -109,7 +110,7 @@ async def test_a_usage_stream_that_was_made_anew_is_settled_from_its_first_event
     await town.spend(range(3))
     await town.wait_until_settled("month", 3)
     async with town.lose_usage() as (jetstream, config):
-        await jetstream.ask(f"STREAM.CREATE.{config['name']}", config)
+        await create_stream(jetstream, config["name"], config)
     await town.spend(range(3, 5))
     assert (await town.wait_until_settled("month", 5))["settled"] == "0.05"
     await town.spend(range(5, 9))

@@ -14,7 +14,7 @@ from router.core.outcome import Handler, Outcome
 from router.services import refused_requests, violation_events
 from tests.support.router_streams import AlertRecorder, a_result, headers_of, read_stream
 from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import Inboxes, Json, a_request, is_settled, read_metric, wrap_decide_handler
+from tests.support.stories import Inboxes, Json, a_request, is_settled, make_topology, read_metric, wrap_decide_handler
 from tests.support.waiting import until
 
 ACME, BETA = 40, 5  # messages that break the contract; five of them are lost among the others without a name
@@ -164,15 +164,13 @@ async def test_while_the_events_cannot_be_stored_requests_are_answered_and_the_e
     monkeypatch.setattr(violation_events, "RETRY_S", 0.05)
     monkeypatch.setattr(violation_events, "END_S", 30.0)
     settings, inboxes = routers._settings, await Inboxes.under(nc, prefix)
-    name = settings.streams.violations.name
     await routers.start(1)
-    config = (await nc.jsm().stream_info(name)).config
-    await nc.jsm().delete_stream(name)
+    await nc.jsm().delete_stream(settings.streams.violations.name)
     for number in range(6):
         await nc.publish(settings.decide.subject, a_request(number), reply=inboxes.of(number), headers=headers_of(number, trace_id=""))
     await until(lambda: len(inboxes.subjects) == 6, what="an answer to each")
     await until(lambda: is_settled(nc, settings))
     assert await routers.count() == {"acme": 6, "beta": 0}
-    await nc.jsm().add_stream(config)
+    await make_topology(settings)
     await routers.running.pop().stop()
     assert sum(event["count"] for event in await read_events(nc, settings)) == 6

@@ -24,6 +24,7 @@ from router.delivery.pause_switch import PauseSwitch
 from router.delivery.processor import MessageProcessor
 from router.delivery.subscription import ACK, ConsumerOptions, Subscription
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket, create
+from tests.support.made_anew import retry_while_removed
 
 STORED_NS = 1_700_000_000_000_000_000
 SORRY = b"sorry"
@@ -327,7 +328,8 @@ class WorkStreams:
         return Topology(streams, (ConsumerSpec(stream=self.stream, durable=self.durable, ack_wait=self.ack_wait),))
 
     async def create(self, *, with_out: bool = True, replicas: int = 1) -> None:
-        assert await create(self.jetstream, self.topology(with_out=with_out, replicas=replicas)) == []
+        declared = self.topology(with_out=with_out, replicas=replicas)
+        assert await retry_while_removed(lambda: create(self.jetstream, declared)) == []
 
     async def is_settled(self) -> bool:
         """Whether everything that was stored is delivered and acked for good."""

@@ -1,7 +1,7 @@
 """Makes a stream that was deleted a moment ago: nats-server refuses that as long as it removes the old one's directory."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from router.core.errors import BrokerRefused
 from router.delivery import topology
@@ -11,19 +11,24 @@ from tests.support.waiting import until
 
 STORE_NOT_CREATED = 10049  # JetStream's number
 
+Made = TypeVar("Made")
+
 
 async def create_streams(jetstream: JetStream, *streams: StreamSpec) -> None:
-    await _try_again(lambda: topology.create(jetstream, Topology(streams)))
+    await retry_while_removed(lambda: topology.create(jetstream, Topology(streams)))
 
 
 async def create_stream(jetstream: JetStream, name: str, config: dict[str, Any]) -> None:
-    await _try_again(lambda: jetstream.ask(f"STREAM.CREATE.{name}", {"name": name, **config}))
+    await retry_while_removed(lambda: jetstream.ask(f"STREAM.CREATE.{name}", {"name": name, **config}))
 
 
-async def _try_again(create: Callable[[], Awaitable[object]]) -> None:
+async def retry_while_removed(create: Callable[[], Awaitable[Made]]) -> Made:
+    """What `create` returns, called again as long as the server removes what it creates."""
+    made: list[Made] = []
+
     async def is_created() -> bool:
         try:
-            await create()
+            made.append(await create())
         except BrokerRefused as exc:
             if exc.err_code != STORE_NOT_CREATED:
                 raise
@@ -31,3 +36,4 @@ async def _try_again(create: Callable[[], Awaitable[object]]) -> None:
         return True
 
     await until(is_created, within_s=60.0, what="the streams are there")
+    return made[0]

@@ -22,6 +22,7 @@ from router.core.outcome import Handler
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
+from tests.support.made_anew import retry_while_removed
 from tests.support.requests import a_body
 from tests.support.waiting import until
 
@@ -112,7 +113,7 @@ async def make_topology(settings: Settings) -> None:
     """What an operator does with `router topology apply`."""
     connection = await connect({"servers": list(settings.nats.url)})
     try:
-        await topology.apply(JetStream(connection), declare_topology(settings))
+        await retry_while_removed(lambda: topology.apply(JetStream(connection), declare_topology(settings)))
     finally:
         await connection.close()
 

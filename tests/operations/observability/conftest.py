@@ -22,7 +22,7 @@ def live(tmp_path_factory: pytest.TempPathFactory, postgres_of: Callable[[int], 
             patch.setattr(depth, "DEPTH_EVERY_S", 0.05)
             patch.setattr(partition_monitor, "PARTITIONS_EVERY_S", 0.05)
             series = asyncio.run(_everything(broker.url, postgres_of(18), tmp_path_factory.mktemp("live")))
-        yield series  # the other tests of this session have the looks of a router
+        yield series  # here the intervals are a router's own again, for the session's other tests
     finally:
         broker.remove()
 
