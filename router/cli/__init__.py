@@ -14,7 +14,7 @@ from __future__ import annotations
 
 
 def main() -> None:
-    """Run the command. Ctrl-C ends it with 130, wherever it is."""
+    """Run the command. Ctrl-C ends it with 130, wherever it is, and a full disk with a line and 74."""
     import sys
 
     try:
@@ -27,3 +27,7 @@ def main() -> None:
         from router.cli.exit_codes import choose_final_status
 
         sys.exit(choose_final_status(ended.code))
+    except OSError as exc:
+        from router.cli.exit_codes import complain_of_room
+
+        sys.exit(complain_of_room(exc))

@@ -48,7 +48,7 @@ HELP = """A durable message router on NATS JetStream.
 
 Exit statuses: 0 all is well, 1 the answer is no, 2 wrong use or settings, 3 no answer (of a router, the broker,
 the database), or the broker denied it, 4 done, but its audit event could not be stored (`router audit`),
-130 interrupted, 141 the reader of the output stopped.
+74 no room for what it writes, 130 interrupted, 141 the reader of the output stopped.
 """
 
 app = typer.Typer(

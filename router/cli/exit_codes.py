@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import sys
@@ -24,8 +25,11 @@ NO = 1  # the router refused; a check failed
 USAGE = 2  # the command or a setting is wrong
 NO_ANSWER = 3  # no answer in time: no router, no broker, no database, no bucket
 NOT_AUDITED = 4  # it is done, and its event could not be stored in ROUTER_AUDIT
+NOT_WRITTEN = 74  # as EX_IOERR of sysexits.h: what the command writes has no room
 INTERRUPTED = 130
 OUTPUT_CLOSED = 141  # 128 and SIGPIPE: the reader of the output closed it
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def run(work: Coroutine[Any, Any, int], *, unavailable: int = NO_ANSWER) -> int:
@@ -93,18 +97,28 @@ def choose_final_status(code: int | str | None) -> int | str | None:
     """Return the status to exit with, instead of `code`, if the reader of the output stopped: `router dlq list | head -1`.
 
     That is no answer of the router and must not look like one: click ends with 1, which here means "the answer is no". The status is
-    the one that a shell gives to a process that wrote to a closed pipe, 141.
+    the one that a shell gives to a process that wrote to a closed pipe, 141. The status is 74 if the end of the output has no room.
     """
     if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # click, inside typer, found a closed pipe; this wrapper is the only sign
-        return _discard_output()
+        return _discard_output(OUTPUT_CLOSED)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        return _discard_output()
+        return _discard_output(OUTPUT_CLOSED)
+    except OSError as exc:
+        return complain_of_room(exc)
     return code
 
 
-def _discard_output() -> int:
+def complain_of_room(exc: OSError) -> int:
+    """Print that a file or the output has no room, on a full disk, and return the status. Raises every other error again."""
+    if exc.errno not in _NO_ROOM:
+        raise exc
+    complain(f"{exc.filename or 'what the command writes'}: {exc.strerror}: make room; what is missing was not written")
+    return _discard_output(NOT_WRITTEN)
+
+
+def _discard_output(status: int) -> int:
     """Drop what is still buffered: otherwise the interpreter would print an error at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return OUTPUT_CLOSED
+    return status

@@ -1,7 +1,9 @@
 """`router dlq`: what fails is counted, sent again, taken along, thrown away."""
 
+import asyncio
 import json
 import os
+import resource
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -9,11 +11,12 @@ from pathlib import Path
 import orjson
 import pytest
 
+from router.cli.exit_codes import NOT_WRITTEN
 from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
 from router.operations import deadletters
-from tests.support.cli import CommandResult, call_command, table_words
+from tests.support.cli import COMMAND, CommandResult, call_command, clean_environment, table_words
 from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter
 
 
@@ -126,6 +129,23 @@ async def test_an_export_that_breaks_off_leaves_the_earlier_one(
     assert _dlq(house, nats_url, "export", "--all", "-o", str(file)).status == 3
     assert file.read_bytes() == earlier
     assert os.listdir(tmp_path) == [file.name]
+
+
+async def test_an_export_that_has_no_room_leaves_the_earlier_one(house: DeadLetterStreams, nats_url: str, tmp_path: Path) -> None:
+    await house.store(3)
+    file = tmp_path / "letters.jsonl"
+    file.write_text("an earlier one")
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND,
+        *("dlq", "export", "--all", "-o", str(file), "--nats-url", nats_url),
+        env=clean_environment({"ROUTER_STREAMS__DLQ__NAME": house.letters}),
+        stderr=asyncio.subprocess.PIPE,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20, 20)),
+    )
+    _, err = await process.communicate()
+    assert process.returncode == NOT_WRITTEN
+    assert err.decode().splitlines()[-1] == "router: what the command writes: File too large: make room; what is missing was not written"
+    assert (file.read_text(), os.listdir(tmp_path)) == ("an earlier one", [file.name])
 
 
 async def test_an_export_goes_into_what_is_no_file(house: DeadLetterStreams, nats_url: str, tmp_path: Path) -> None:

@@ -2,13 +2,16 @@
 
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from router.cli.doctor import WORST_FIRST
-from router.cli.exit_codes import OUTPUT_CLOSED
+from router.cli.exit_codes import NOT_WRITTEN, OUTPUT_CLOSED
 from tests.support.broker import Broker
 from tests.support.cli import COMMAND, call_command, clean_environment
+
+FULL = Path("/dev/full")
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +40,19 @@ def test_a_reader_who_stops_is_not_told_as_an_answer() -> None:
     process.stdout.close()
     _, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (OUTPUT_CLOSED, b"")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("arguments", ["--help", "--version", "topology export", "config --json"])
+def test_a_full_disk_is_not_told_as_an_answer(arguments: str) -> None:
+    with FULL.open("wb") as full:
+        ended = subprocess.run(
+            [*COMMAND, *arguments.split()], stdout=full, stderr=subprocess.PIPE, env=clean_environment(), timeout=120, check=False
+        )
+    assert ended.returncode == NOT_WRITTEN
+    assert ended.stderr.decode().splitlines() == [
+        "router: what the command writes: No space left on device: make room; what is missing was not written"
+    ]
 
 
 def test_the_version_is_an_option_too() -> None:
