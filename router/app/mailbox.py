@@ -96,7 +96,7 @@ async def ensure_events(jetstream: JetStream, settings: Settings) -> None:
     try:
         await topology.create(jetstream, declared_events(settings))
     except BrokerRefused as exc:
-        raise Misconfigured("mailbox.events", f"{exc}; max_bytes and replicas must be what this server can give") from exc
+        raise Misconfigured("mailbox.events", f"{exc}; if the server lacks room, lower max_bytes or replicas") from exc
 
 
 class RelayService:
