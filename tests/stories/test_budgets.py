@@ -20,7 +20,7 @@ from tests.support.budgets import BudgetTown, serve_assignments, write_policies
 from tests.support.made_anew import create_stream
 from tests.support.router_streams import AlertRecorder, publish_result, read_usage
 from tests.support.service import a_router, settings_for
-from tests.support.stories import Json
+from tests.support.stories import Json, list_keys
 from tests.support.waiting import until
 from tests.support.workers import a_body
 
@@ -141,8 +141,9 @@ async def test_a_document_that_cannot_be_read_is_counted_anew(town: BudgetTown, 
     for number in range(3):
         assert (await town.ask(number))["ok"]
     await town.wait_until_settled("month", 3)
-    spent = await town.nc.jetstream().key_value(town.routers[0].settings.buckets.budgets_spent.name)
-    (key,) = (key for key in await spent.keys() if key != SETTLEMENT_KEY)
+    spent_name = town.routers[0].settings.buckets.budgets_spent.name
+    spent = await town.nc.jetstream().key_value(spent_name)
+    (key,) = (key for key in await list_keys(town.nc, spent_name) if key != SETTLEMENT_KEY)
     await spent.put(key, b'{"settled": 1, "is_counted": true}')
     assert (await town.wait_until_settled("month", 3))["settled"] == "0.03"
     assert (await town.ask("then"))["ok"]

@@ -2,14 +2,15 @@
 
 import orjson
 import pytest
-from nats.js.kv import KeyValue
+from nats.aio.client import Client
 
+from router.config import Settings
 from tests.support.leaf import HUB, a_leaf
 from tests.support.patient_client import connect_patiently
 from tests.support.places import can_reach_hub
 from tests.support.router_streams import a_result, headers_of, read_assignments, read_usage
 from tests.support.service import a_router, settings_for
-from tests.support.stories import a_request, ask, read_dead_letters
+from tests.support.stories import a_request, ask, list_keys, read_dead_letters
 from tests.support.waiting import until
 
 QUICK = {"acks__enabled": True, "tenants_allowed": "acme", "results__max_attempts": 2, "results__backoff_ms": "50"}
@@ -36,12 +37,11 @@ async def test_what_a_request_and_its_results_store_is_in_the_hub(prefix: str, s
             await until(lambda: read_dead_letters(operator, settings))
             (letter,) = await read_dead_letters(operator, settings)
             assert letter["source"]["attempts"] == 2
-            known = await operator.jetstream().key_value(settings.buckets.assignments_known.name)
-            await until(lambda: _has_assignment_and_ack(known))
+            await until(lambda: _has_assignment_and_ack(operator, settings))
         await worker.close()
         await operator.close()
 
 
-async def _has_assignment_and_ack(known: KeyValue) -> bool:
+async def _has_assignment_and_ack(operator: Client, settings: Settings) -> bool:
     """The assignment, and its ack."""
-    return len(await known.keys()) == 2
+    return len(await list_keys(operator, settings.buckets.assignments_known.name)) == 2
