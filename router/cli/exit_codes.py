@@ -114,7 +114,8 @@ def complain_of_room(exc: OSError) -> int:
     """Print that a file or the output has no room, on a full disk, and return the status. Raises every other error again."""
     if exc.errno not in _NO_ROOM:
         raise exc
-    complain(f"{exc.filename or 'what the command writes'}: {exc.strerror}: make room; what is missing was not written")
+    with contextlib.suppress(OSError):  # standard error may go to the same disk
+        complain(f"{exc.filename or 'what the command writes'}: {exc.strerror}: make room; what is missing was not written")
     return _discard_output(NOT_WRITTEN)
 
 
