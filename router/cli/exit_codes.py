@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import os
 import sys
@@ -17,6 +16,7 @@ import typer
 from router.cli.output import printable
 from router.core import masking
 from router.core.errors import BrokerUnavailable, Misconfigured, NotFound, RouterError, Unanswered, describe_causes
+from router.core.whole_files import NO_ROOM
 from router.lake.errors import WarehouseUnavailable
 from router.mailbox.errors import DatabaseUnavailable
 
@@ -28,8 +28,6 @@ NOT_AUDITED = 4  # it is done, and its event could not be stored in ROUTER_AUDIT
 NOT_WRITTEN = 74  # as EX_IOERR of sysexits.h: what the command writes has no room
 INTERRUPTED = 130
 OUTPUT_CLOSED = 141  # 128 and SIGPIPE: the reader of the output closed it
-
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def run(work: Coroutine[Any, Any, int], *, unavailable: int = NO_ANSWER) -> int:
@@ -52,6 +50,11 @@ def report_errors(*, unavailable: int = NO_ANSWER) -> Iterator[None]:
     except RouterError as exc:
         complain(describe_causes(exc))
         raise typer.Exit(_choose_status(exc, unavailable)) from None
+    except OSError as exc:
+        if exc.filename is None or exc.errno in NO_ROOM:
+            raise
+        complain(f"{exc.filename} cannot be used: {exc.strerror}")
+        raise typer.Exit(USAGE) from None
 
 
 def _start_tracing() -> AbstractContextManager[None]:
@@ -112,7 +115,7 @@ def choose_final_status(code: int | str | None) -> int | str | None:
 
 def complain_of_room(exc: OSError) -> int:
     """Print that a file or the output has no room, on a full disk, and return the status. Raises every other error again."""
-    if exc.errno not in _NO_ROOM:
+    if exc.errno not in NO_ROOM:
         raise exc
     with contextlib.suppress(OSError):  # standard error may go to the same disk
         complain(f"{exc.filename or 'what the command writes'}: {exc.strerror}: make room; what is missing was not written")

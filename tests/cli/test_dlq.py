@@ -144,7 +144,7 @@ async def test_an_export_that_has_no_room_leaves_the_earlier_one(house: DeadLett
     )
     _, err = await process.communicate()
     assert process.returncode == NOT_WRITTEN
-    assert err.decode().splitlines()[-1] == "router: what the command writes: File too large: make room; what is missing was not written"
+    assert err.decode().splitlines()[-1] == f"router: {file}: File too large: make room; what is missing was not written"
     assert (file.read_text(), os.listdir(tmp_path)) == ("an earlier one", [file.name])
 
 

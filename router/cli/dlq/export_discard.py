@@ -25,7 +25,7 @@ from router.cli.dlq.selection import (
 )
 from router.cli.option_values import confirm
 from router.cli.output import show_progress
-from router.core.private_files import replace_private
+from router.core.whole_files import replace_file
 
 ERASED_AT_ONCE = 50  # each waits for the disk
 
@@ -54,7 +54,7 @@ async def export(
 
     jetstream = await session.open_jetstream()
     with ExitStack() as open_files:
-        write = open_files.enter_context(replace_private(output)).write if output is not None else sys.stdout.buffer.write
+        write = open_files.enter_context(replace_file(output, is_private=True)).write if output is not None else sys.stdout.buffer.write
         advance = open_files.enter_context(show_progress("export", is_quiet=output is None))
         count = await write_out(chosen.read(jetstream, session.settings.streams.dlq.name), write, advance)
     if output is not None:

@@ -19,6 +19,7 @@ from router.cli.command import CommandSession, command
 from router.cli.session import load_settings
 from router.cli.usage.options import is_debugging
 from router.core.errors import RouterError
+from router.core.whole_files import FileNotWritten
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -74,6 +75,8 @@ def _explain(exc: Exception, warehouse: str) -> RouterError | None:
 
 
 def _may_be_of_the_place(exc: Exception) -> bool:
+    if isinstance(exc, FileNotWritten):
+        return False
     if isinstance(exc, RouterError):  # one that says that the extra is not installed, too
         return exc.code in ("ingest_failed", "conflict")
     from deltalake.exceptions import DeltaError

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from router.cli import exit_codes
-from router.cli.command import CommandSession, command
+from router.cli.command import CommandSession
+from router.cli.usage.command import warehouse_command
 from router.cli.usage.options import WAREHOUSE, AsOfCut, WarehouseAt, open_warehouse
 
 
@@ -26,7 +27,7 @@ Output = Annotated[Path, typer.Option("--output", metavar="FILE", help="Replaced
 FormOption = Annotated[Form, typer.Option("--format", help="focus: the columns of FOCUS 1.2, CSV, or Parquet if FILE ends in .parquet.")]
 
 
-@command()
+@warehouse_command()
 def export(
     session: CommandSession,
     *,

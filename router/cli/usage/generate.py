@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import orjson
 import typer
 
 from router.cli.command import CommandSession, command
 from router.cli.output import build_grid, open_console, show_progress
+from router.core.whole_files import replace_file
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -64,10 +65,11 @@ async def generate(
         seed=SystemRandom().randrange(1 << 32) if seed is None else seed,
     )
     load, stream, jetstream = Load(plan), session.settings.streams.usage.name, await session.open_jetstream()
-    await _make_missing(jetstream, session.settings, stream)
-    with show_progress("filling", is_quiet=session.as_json) as advance:
-        filled = await fill(jetstream, load, stream, advance)
-    figures = _write_figures(load, filled, truth)
+    with replace_file(truth) as file:  # before anything is published: without its truth a load is of no use
+        await _make_missing(jetstream, session.settings, stream)
+        with show_progress("filling", is_quiet=session.as_json) as advance:
+            filled = await fill(jetstream, load, stream, advance)
+        figures = {**_write_figures(load, filled, file), "truth": str(truth)}
     session.emit_one(figures, lambda: open_console().print(build_grid((name.replace("_", " "), one) for name, one in figures.items())))
 
 
@@ -81,12 +83,12 @@ async def _make_missing(jetstream: JetStream, settings: Settings, stream: str) -
         await create(jetstream, Topology(streams=usage, consumers=()))
 
 
-def _write_figures(load: Load, filled: FillResult, file: Path) -> dict[str, object]:
+def _write_figures(load: Load, filled: FillResult, file: BinaryIO) -> dict[str, object]:
     """Write the figures into their file, and return those that are shown."""
     from msgspec import to_builtins
 
     counted = load.truth.to_json()
     figures = {**to_builtins(filled), "plan": to_builtins(load.plan), **counted}
-    file.write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
+    file.write(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
     counts = {name: value for name, value in counted.items() if name not in ("rows", "conflict_ids")}
-    return {**to_builtins(filled), **counts, "seed": load.plan.seed, "truth": str(file)}
+    return {**to_builtins(filled), **counts, "seed": load.plan.seed}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,7 @@ from router.cli.output import show_progress
 from router.cli.usage.command import warehouse_command
 from router.cli.usage.options import WAREHOUSE, AsOfCut, Master, WarehouseAt, open_spark, open_warehouse
 from router.cli.usage.print_report import print_report
+from router.core.whole_files import replace_file
 
 if TYPE_CHECKING:
     from router.lake.report import UsageQuery
@@ -78,10 +80,12 @@ def report(
     query = UsageQuery(
         by=_choose_columns(wanted, html), days=parse_days(day or ()), tenants=tuple(tenant or ()), providers=tuple(provider or ())
     )
-    parts = _read_parts(found, query, as_of_cut, engine, master, is_quiet=is_for_programs)
-    if html is not None:
-        parts = list(parts)  # for several reports
-        _write_page(html, parts, query, min(as_of_cut or found.head(), found.head()), session.settings.usage.currency)
+    with replace_file(html) if html is not None else nullcontext() as page:
+        parts = _read_parts(found, query, as_of_cut, engine, master, is_quiet=is_for_programs)
+        if page is not None:
+            parts = list(parts)  # for several reports
+            cut = min(as_of_cut or found.head(), found.head())
+            page.write(_render_page(parts, query, cut, session.settings.usage.currency).encode())
     made = make_report(parts, wanted, session.settings.usage.currency)
     print_report(made, as_json=session.as_json, as_csv=as_csv)
     return exit_codes.OK if made.totals is not None else exit_codes.NO
@@ -115,9 +119,9 @@ def _read_parts_by_spark(found: Warehouse, query: UsageQuery, as_of_cut: int | N
         return read_parts_by_spark(spark, found, query, as_of_cut)
 
 
-def _write_page(file: Path, parts: list[ReportPart], query: UsageQuery, cut: int, currency: str) -> None:
+def _render_page(parts: list[ReportPart], query: UsageQuery, cut: int, currency: str) -> str:
     from router.lake.report.page import render_page
 
     filters = (("day", query.days), ("tenant", query.tenants), ("provider", query.providers))
     selection = "; ".join(f"{name} {', '.join(values)}" for name, values in filters if values)
-    file.write_text(render_page(parts, f"{selection or 'All events'}. The warehouse as of cut {cut}. Costs in {currency}."))
+    return render_page(parts, f"{selection or 'All events'}. The warehouse as of cut {cut}. Costs in {currency}.")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.command import CommandSession, command
+from router.cli.command import CommandSession
+from router.cli.usage.command import warehouse_command
 from router.cli.usage.options import WAREHOUSE, WarehouseAt, open_warehouse
 from router.cli.usage.source import make_bounds
 from router.core.errors import Misconfigured
@@ -25,7 +26,7 @@ Unsealed = Annotated[bool, typer.Option("--unsealed", help="Also days that are n
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell.")]
 
 
-@command()
+@warehouse_command()
 def retention(
     session: CommandSession, *, keep: Keep, unsealed: Unsealed = False, dry_run: DryRun = False, warehouse: WarehouseAt = WAREHOUSE
 ) -> None:

@@ -7,7 +7,6 @@ Amounts keep nine decimals. In CSV, no cell is a formula for a spreadsheet (`nam
 
 from __future__ import annotations
 
-import os
 import re
 from calendar import monthrange
 from collections.abc import Callable, Iterator
@@ -15,7 +14,6 @@ from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +23,7 @@ from msgspec import Struct
 
 from router.core.errors import Misconfigured
 from router.core.legible import escape_cell
+from router.core.whole_files import replace_file
 from router.lake.files import read_columns
 from router.lake.report.focus import SCHEMA as FOCUS
 from router.lake.report.focus import make_charges
@@ -84,7 +83,10 @@ def parse_period(text: str) -> Period:
 def export(
     warehouse: Warehouse, period: Period, form: ExportFormat, output: Path, *, currency: str, as_of_cut: int | None = None
 ) -> Export:
-    """Write the file, which appears when it is whole. `focus` is CSV, or Parquet if the file's name ends so. Raises Misconfigured."""
+    """Write the file, which appears when it is whole. `focus` is CSV, or Parquet if the file's name ends so.
+
+    Raises Misconfigured, FileNotWritten.
+    """
     cut = warehouse.cut(as_of_cut)
     if cut is None:
         raise Misconfigured("--as-of-cut", f"there is no cut {as_of_cut}: the newest is {warehouse.head()}")
@@ -118,21 +120,15 @@ def _add_currency(sums: pa.Table, currency: str) -> pa.Table:
 
 @contextmanager
 def _open_output(output: Path, schema: pa.Schema, *, is_parquet: bool) -> Iterator[Callable[[pa.Table], None]]:
-    """Yield the function that writes rows. The file takes its place when all of them are written."""
-    temporary = output.with_name(f".{output.name}.{uuid4().hex[:8]}")
-    try:
+    """Yield the function that writes rows. The file takes its place when all of them are written. Raises FileNotWritten."""
+    with replace_file(output) as file:
         if is_parquet:
-            with pq.ParquetWriter(temporary, schema, compression="zstd") as parquet:
+            with pq.ParquetWriter(file, schema, compression="zstd") as parquet:
                 yield parquet.write_table
         else:
             text = pa.schema([pa.field(field.name, _choose_text(field.type), field.nullable) for field in schema])
-            with pa.csv.CSVWriter(temporary, text) as lines:
+            with pa.csv.CSVWriter(file, text) as lines:
                 yield lambda rows: lines.write_table(_format_rows(rows, text))
-        os.replace(temporary, output)
-    except FileNotFoundError as exc:
-        raise Misconfigured("--output", f"{output}: there is no directory {output.parent}") from exc
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _choose_text(kind: pa.DataType) -> pa.DataType:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from router.core.errors import NotFound, RouterError
-from router.core.private_files import create_private
+from router.core.whole_files import create_private
 from router.delivery.api import JetStream
 from router.operations.recovery.manifest import Manifest, SavedStream, write_manifest
 from router.operations.recovery.snapshot import take_snapshot

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from router.core.errors import RouterError
-from router.core.private_files import replace_private
+from router.core.whole_files import replace_file
 from router.delivery.api import Json
 
 MANIFEST = "manifest.json"
@@ -50,7 +50,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Under its name only when it is whole and on the disk."""
-    with replace_private(directory / MANIFEST) as file:
+    with replace_file(directory / MANIFEST, is_private=True) as file:
         file.write(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
 
 
