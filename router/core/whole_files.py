@@ -35,8 +35,8 @@ def replace_file(path: Path, *, is_private: bool = False) -> Iterator[BinaryIO]:
     target = path.resolve()
     partial = target.with_name(f".{target.name}.{uuid4().hex[:8]}")  # of its own: another command may write the same file
     with _name_errors(path, target, partial):
-        if target.exists() and not target.is_file():
-            with target.open("wb") as opened:
+        if path.exists() and not path.is_file():  # asked of `path`: what /dev/stdout leads to may have no name
+            with path.open("wb") as opened:
                 yield opened
             return
         with _create(partial, _OWNERS if is_private else _EVERYBODYS) as file:

@@ -71,6 +71,13 @@ def test_a_link_leads_to_the_file_that_it_named(command: str, gold: str, tmp_pat
     assert (link.is_symlink(), file.stat().st_size > 0) == (True, True)
 
 
+@pytest.mark.parametrize("command", ["usage export --period 2026-11 --output", "usage report --json --html"])
+def test_what_is_written_to_the_output_goes_into_its_pipe(command: str, gold: str) -> None:
+    ended = router(*command.split(), "/dev/stdout", "--warehouse", gold)
+    assert ended.status == 0, ended.err
+    assert ended.out.startswith(("BilledCost", '"BilledCost"', "<!doctype html>"))
+
+
 def test_a_page_that_cannot_be_made_leaves_the_earlier_one(gold: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "usage.html"
     page.write_text("of before")
