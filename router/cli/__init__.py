@@ -17,6 +17,7 @@ def main() -> None:
     """Run the command. Ctrl-C ends it with 130, wherever it is, and a full disk with a line and 74."""
     import sys
 
+    _open_closed_streams()
     try:
         from router.cli.app import app
 
@@ -31,3 +32,13 @@ def main() -> None:
         from router.cli.exit_codes import complain_of_room
 
         sys.exit(complain_of_room(exc))
+
+
+def _open_closed_streams() -> None:
+    """Put /dev/null in place of a standard stream that the caller closed (`>&-`): Python has None there, which nothing reads or writes."""
+    import os
+    import sys
+
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - until the process ends

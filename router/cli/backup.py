@@ -58,10 +58,20 @@ async def restore(session: CommandSession, directory: Directory, replicas: Repli
 
     manifest, effects = read_manifest(directory), list_effect_streams(session.settings)
     jetstream = await session.open_jetstream()
-    restored = await make_again(
-        jetstream, directory, manifest, effects, replicas=replicas, on_restored=lambda one: _tell_restored(session, one)
-    )
-    await record_topology(session, f"restore {directory}", [one.name for one in restored])
+    restored: list[RestoredStream] = []
+
+    def on_restored(one: RestoredStream) -> None:
+        restored.append(one)
+        _tell_restored(session, one)
+
+    try:
+        await make_again(jetstream, directory, manifest, effects, replicas=replicas, on_restored=on_restored)
+    except BaseException:  # also Ctrl-C
+        if restored:
+            exit_codes.complain(f"not all: {', '.join(one.name for one in restored)} exist now, and a restore needs a server without them")
+        raise
+    finally:
+        await record_topology(session, f"restore {directory}", [one.name for one in restored])
     exit_codes.complain(RESTART)
     incomplete = [one.name for one in restored if one.missing_consumers]
     if incomplete:

@@ -15,7 +15,7 @@ get it. An error that the package knows becomes one line on standard error and a
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial, wraps
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Concatenate
@@ -37,6 +37,7 @@ Work = Callable[Concatenate[CommandSession, ...], Status | Coroutine[Any, Any, S
 Load = Callable[..., "Settings"]
 
 JSON_PARAMETER = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
+MOST = 2**53
 COPIED = ("__module__", "__name__", "__qualname__", "__doc__")
 
 
@@ -50,6 +51,7 @@ def command(load: Load = load_settings, *, has_json: bool = True) -> Callable[[W
 
         @wraps(work, assigned=COPIED)
         def run(**given: Any) -> None:
+            _check_numbers(given.values())
             session = CommandSession(
                 partial(load, **{name: given[name] for name in settings}), as_json=given.get(JSON_PARAMETER.name, False)
             )
@@ -64,6 +66,14 @@ def command(load: Load = load_settings, *, has_json: bool = True) -> Callable[[W
         return run
 
     return decorate
+
+
+def _check_numbers(values: Iterable[object]) -> None:
+    """Raises BadParameter for infinity, and for a number that JSON does not hold exactly: no option means one."""
+    for value in values:
+        for one in value if isinstance(value, list) else (value,):
+            if isinstance(one, (int, float)) and not -MOST <= one <= MOST:
+                raise typer.BadParameter(f"{one} is not a number from -2^53 to 2^53")
 
 
 def _read_parameters(function: Callable[..., object]) -> list[Parameter]:

@@ -43,8 +43,8 @@ async def decide(
     Example:  router decide --tenant acme --type chat --payload '{"text": "hello"}' --context user_id=u-42
     """
     if file is not None:
-        if (tenant, type_, payload) != (None, None, None):
-            raise typer.BadParameter("--file sends whole requests: give no --tenant, --type or --payload with it")
+        if push or any(one is not None for one in (tenant, type_, payload, policy, context, request_id)):
+            raise typer.BadParameter("--file sends whole requests: give nothing of one with it, but --timeout")
         lines = [line for line in read_bytes(file, "--file").splitlines() if line.strip()]
         return await _decide_many(session, lines, timeout_s)
     if tenant is None or type_ is None or payload is None:

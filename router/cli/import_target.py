@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from router.core.errors import Misconfigured
+from router.core.handler_exit import contain_exit
 
 if TYPE_CHECKING:
     from router.runtime.adapter import AgentAdapter
@@ -32,7 +33,8 @@ def import_function(target: str, example: str, metavar: str = METAVAR) -> Callab
     if not (place and colon and name):
         raise Misconfigured(metavar, f"{target!r} is not like {example}")
     try:
-        found = getattr(_import_module(place), name)
+        with contain_exit:
+            found = getattr(_import_module(place), name)
     except Exception as exc:  # a user's module may raise anything while it is imported
         raise Misconfigured(metavar, f"{target} cannot be loaded: {type(exc).__name__}: {exc}") from exc
     if not callable(found):
@@ -46,7 +48,8 @@ def import_agent(target: str) -> AgentAdapter:
 
     make = import_function(target, "my_package.agents:Ledger", AGENT)
     try:
-        made = make()
+        with contain_exit:
+            made = make()
     except Exception as exc:  # a user's code may raise anything
         raise Misconfigured(AGENT, f"{target} cannot be made: {type(exc).__name__}: {exc}") from exc
     if not isinstance(made, AgentAdapter):
@@ -60,7 +63,8 @@ def import_extensions(target: str) -> list[Extension]:
 
     place, colon, name = target.rpartition(":") if ":" in target else (target, "", "")
     try:
-        module = _import_file(Path(place)) if place.endswith(".py") else _import_module(place)
+        with contain_exit:
+            module = _import_file(Path(place)) if place.endswith(".py") else _import_module(place)
     except Misconfigured:
         raise
     except Exception as exc:  # a user's file may raise anything while it is imported
@@ -90,5 +94,9 @@ def _import_file(path: Path) -> ModuleType:
     module = module_from_spec(spec)
     sys.modules[path.stem] = module
     sys.path[:0] = [str(path.parent.resolve()), os.getcwd()]  # modules beside it can be imported, as when it is run
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[path.stem]
+        raise
     return module

@@ -89,8 +89,14 @@ def choose_author(given: str | None) -> str:
 
 
 def confirm(question: str) -> bool:
-    with interruptible():
-        return typer.confirm(question, err=True)
+    """Ask on standard error. The end of the input is a no. Raises KeyboardInterrupt at Ctrl-C, of which typer would make status 1."""
+    try:
+        with interruptible():
+            return typer.confirm(question, err=True)
+    except typer.Abort as exc:
+        if isinstance(exc.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        return False
 
 
 @contextmanager

@@ -50,10 +50,26 @@ def print_event(event: str, **facts: object) -> None:
 
 def format_json(value: object, option: int = 0) -> str:
     """Return the value as JSON. Characters that steer a terminal become JSON escapes, so a program reads the same value."""
-    text = orjson.dumps(value, option=option | orjson.OPT_NON_STR_KEYS, default=str).decode()
+    option |= orjson.OPT_NON_STR_KEYS
+    try:
+        text = orjson.dumps(value, option=option, default=str).decode()
+    except orjson.JSONEncodeError:  # the name of a file, or a word of the command line, that is no UTF-8
+        text = orjson.dumps(_replace_surrogates(value), option=option, default=str).decode()
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+
+
+def _replace_surrogates(value: object) -> object:
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case dict():
+            return {_replace_surrogates(name): _replace_surrogates(one) for name, one in value.items()}
+        case list() | tuple():
+            return [_replace_surrogates(one) for one in value]
+        case _:
+            return value
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -138,14 +138,22 @@ async def _find_shortage(session: CommandSession, wanted: Topology, monitors: Se
 
 
 async def _bring_about(session: CommandSession, wanted: Topology, otherwise: str, *, audited_as: str | None = None) -> None:
-    """Apply, and print what was done."""
-    from msgspec import to_builtins
-
+    """Apply, and print what was done, also where a later part fails: what was made stands."""
     from router.delivery.topology import apply as bring_about
 
-    done = await bring_about(await session.open_jetstream(), wanted)
-    if audited_as is not None:
-        await record_topology(session, audited_as, [f"{one.kind} {one.name}" for one in done])
+    done: list[Difference] = []
+    try:
+        await bring_about(await session.open_jetstream(), wanted, done.append)
+    except BaseException:  # also Ctrl-C
+        if done:
+            await _tell(session, done, otherwise, audited_as)
+        raise
+    await _tell(session, done, otherwise, audited_as)
+
+
+async def _tell(session: CommandSession, done: Sequence[Difference], otherwise: str, audited_as: str | None) -> None:
+    from msgspec import to_builtins
+
     session.emit(
         done,
         ("", "name", "done", "declared / before"),
@@ -153,6 +161,8 @@ async def _bring_about(session: CommandSession, wanted: Topology, otherwise: str
         lambda one: {**to_builtins(one), "done": DONE[one.state]},
         empty=f"nothing to do: {otherwise}",
     )
+    if audited_as is not None:
+        await record_topology(session, audited_as, [f"{one.kind} {one.name}" for one in done])
 
 
 def _declare(settings: Settings, workers: Sequence[str]) -> Topology:

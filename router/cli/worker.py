@@ -35,7 +35,9 @@ Durable = Annotated[str, typer.Option(help="Workers of one durable share its wor
 StartFrom = Annotated[str, typer.Option(help=START_HELP)]
 Encoding = Annotated[str, typer.Option(help="Of results: json or protobuf.")]
 Interval = Annotated[float, typer.Option(metavar="SECONDS", help="Between two heartbeats.", min=0.01, max=3600)]
-Silence = Annotated[float, typer.Option(metavar="SECONDS", help="After this silence a dead worker's assignments go to others.", min=0.1)]
+Silence = Annotated[
+    float, typer.Option(metavar="SECONDS", help="After this silence a dead worker's assignments go to others.", min=0.1, max=86_400)
+]
 Drain = Annotated[float, typer.Option(metavar="SECONDS", help="How long running work may take at the end.", min=0)]
 Latency = Annotated[float, typer.Option(help="How long an echo takes.", min=0)]
 FailRate = Annotated[float, typer.Option(help="The share of echoes that fail.", min=0, max=1)]

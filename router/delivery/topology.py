@@ -182,11 +182,12 @@ async def create(jetstream: JetStream, topology: Topology) -> list[Difference]:
     return [difference for difference in await compare(jetstream, topology) if difference.state == DRIFTED]
 
 
-async def apply(jetstream: JetStream, topology: Topology) -> list[Difference]:
-    """Make what is missing and bring back what has drifted; returns what was done."""
+async def apply(jetstream: JetStream, topology: Topology, on_done: Callable[[Difference], None] = lambda _: None) -> list[Difference]:
+    """Make what is missing and bring back what has drifted; returns what was done. `on_done` hears each, also where a later one fails."""
     done = await compare(jetstream, topology)
     for difference in done:
         await _make(jetstream, topology, difference, "CREATE" if difference.state == MISSING else "UPDATE")
+        on_done(difference)
     return done
 
 

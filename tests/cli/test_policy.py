@@ -8,6 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from router.cli.app import app
+from router.core.errors import Conflict
+from router.services.audited_policies import AuditedPolicies
+from router.services.policy_sync import PolicySyncStep
 from tests.support.buckets import a_bucket
 from tests.support.cli import CommandResult, table_words
 from tests.support.policy_buckets import a_policy_of
@@ -103,6 +106,22 @@ def test_sync_makes_the_server_equal_to_a_directory_or_changes_nothing(shell: Op
     assert shell.policy("sync", str(root)).status == 0
     assert shell.versions() == {"acme/default": 1}
     assert shell.policy("sync", str(root), "--dry-run").out == "nothing to do: all is equal\n"
+
+
+def test_a_sync_that_ends_early_says_how_far_it_came(shell: OperatorShell, monkeypatch: pytest.MonkeyPatch) -> None:
+    apply_step = AuditedPolicies.apply_step
+
+    async def apply_first(self: AuditedPolicies, step: PolicySyncStep, author: str) -> None:
+        if step.key[1] != "a":
+            raise Conflict("another write came first")
+        await apply_step(self, step, author)
+
+    monkeypatch.setattr(AuditedPolicies, "apply_step", apply_first)
+    for name in "abc":
+        shell.write(f"git/acme/{name}.json", a_policy_of("one"))
+    ended = shell.policy("sync", str(shell.files / "git"))
+    assert (ended.status, "1 of 3 changes were made" in ended.err) == (1, True)
+    assert shell.versions() == {"acme/a": 1}
 
 
 def test_an_empty_directory_deletes_nothing(shell: OperatorShell) -> None:

@@ -11,9 +11,10 @@ import typer
 from router.cli.command import CommandSession, command
 from router.cli.option_values import read_bytes, read_object
 
-Payload = Annotated[str, typer.Option(help="A JSON object; @FILE reads it from a file, @- from standard input.", metavar="JSON")]
+Payload = Annotated[str | None, typer.Option(help="A JSON object; @FILE reads a file, @- standard input. Default: {}.", metavar="JSON")]
 Id = Annotated[str | None, typer.Option("--id", help="The event's own id: the same one again is the same message. Default: a new one.")]
-Kind = Annotated[str, typer.Option("--actor-kind", help="HUMAN, AGENT or SYSTEM.")]
+Actor = Annotated[str | None, typer.Option("--actor", help="The id of the actor that triggered it. Default: router-cli.")]
+Kind = Annotated[str | None, typer.Option("--actor-kind", help="HUMAN, AGENT or SYSTEM. Default: HUMAN.")]
 
 
 @command()
@@ -21,9 +22,9 @@ async def publish(
     session: CommandSession,
     message_type: Annotated[str | None, typer.Argument(metavar="TYPE", help="LoopCreated and so on; it determines the subject.")] = None,
     *,
-    payload: Payload = "{}",
-    actor: Annotated[str, typer.Option("--actor", help="The id of the actor that triggered it.")] = "router-cli",
-    actor_kind: Kind = "HUMAN",
+    payload: Payload = None,
+    actor: Actor = None,
+    actor_kind: Kind = None,
     message_id: Id = None,
     correlation: Annotated[str | None, typer.Option("--correlation", help="correlation_id.")] = None,
     causation: Annotated[str | None, typer.Option("--causation", help="causation_id.")] = None,
@@ -42,14 +43,16 @@ async def publish(
     if (message_type is None) == (file is None):
         raise typer.BadParameter("give a TYPE, or --file with a whole envelope")
     if file is not None:
+        if any(one is not None for one in (payload, actor, actor_kind, message_id, correlation, causation, key)):
+            raise typer.BadParameter("--file holds a whole envelope: give none of its fields with it")
         envelope = read_envelope(read_bytes(file, "--file"))
     else:
         envelope = make_envelope(
             message_type or "",
-            read_object(payload, "--payload"),
+            read_object("{}" if payload is None else payload, "--payload"),
             message_id=message_id or f"evt_{uuid.uuid4().hex}",
-            actor_id=actor,
-            actor_kind=actor_kind,
+            actor_id=actor or "router-cli",
+            actor_kind=actor_kind or "HUMAN",
             correlation_id=correlation,
             causation_id=causation,
             idempotency_key=key,

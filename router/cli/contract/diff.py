@@ -87,6 +87,8 @@ def _read_directory(place: Path) -> WrittenContract:
     from router.contracts.shapes.written import Definitions
 
     files = {file.stem: _read_json(file) for file in sorted(place.glob("*.json"))}
+    if not files:
+        raise ValueError("there is no *.json in it")
     return WrittenContract({name: _resolve(name, schema, Definitions(schema.get("$defs", {}))) for name, schema in files.items()}, {})
 
 

@@ -17,7 +17,11 @@ def edit_payload(data: bytes) -> bytes | None:
     if text is None:
         exit_codes.complain("the payload is no text, so it cannot be edited: replay it without --edit, or discard it")
         return None
-    saved = click.edit(text, extension=".json" if _is_json(data) else ".txt")
+    try:
+        saved = click.edit(text, extension=".json" if _is_json(data) else ".txt")
+    except (click.ClickException, ValueError) as exc:  # no such program, its status, a quote that is not closed, a text that is not UTF-8
+        exit_codes.complain(f"the editor failed, so nothing is sent: {exc}")
+        return None
     if saved is None:
         exit_codes.complain("nothing was changed: nothing is sent")
         return None

@@ -38,6 +38,8 @@ async def register(
     """
     if (file is None) == (id_ is None):
         raise typer.BadParameter("give a FILE, or --id with --type")
+    if file is not None and (type_, subject, timeout_ms, retry, config_json) != (None,) * 5:
+        raise typer.BadParameter("FILE holds the whole entry: give none of its fields with it")
     from router.routing.extensions import EntryError, parse_entry
     from router.routing.extensions.parse import read_document
 

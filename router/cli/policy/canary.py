@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -61,9 +60,10 @@ async def start(
 
     document = read_bytes(file, "FILE")
     guards = () if shadow else _read_guards(guard)
-    until_ms = int(time.time() * 1000) + _read_span(span)
+    span_ms = _read_span(span)
     try:
         parsed = check_policy(document, tenant, name)
+        until_ms = await _read_now_ms(session) + span_ms
         plan = _build_plan(parsed.document, 100.0 if shadow else share, guards, until_ms, min_results, shadow)
         version = await (await open_audited_store(session)).start_canary(tenant, name, plan, author=choose_author(author))
     except PolicyError as exc:
@@ -87,7 +87,7 @@ async def status(session: CommandSession, tenant: Tenant, name: Name) -> int:
     if stored.record.canary is None:
         return exit_codes.refuse(f"{tenant}/{name} has no canary; `router policy history {tenant} {name}` says what became of the last one")
     totals = await _read_totals(session, stored)
-    fields = _list_status_fields(stored, stored.record.canary, totals)
+    fields = _list_status_fields(stored, stored.record.canary, totals, await _read_now_ms(session))
     session.emit_one(fields, lambda: _print_status(stored.record.canary, fields, totals))
     return exit_codes.OK
 
@@ -100,7 +100,12 @@ async def list_(session: CommandSession, *, tenant: Annotated[str | None, typer.
     Example:  router policy canary list
     """
     found = [one for one in await (await open_store(session)).list(tenant) if one.record.canary is not None]
-    rows = [_list_status_fields(one, one.record.canary, await _read_totals(session, one)) for one in found if one.record.canary is not None]
+    now_ms = await _read_now_ms(session)
+    rows = [
+        _list_status_fields(one, one.record.canary, await _read_totals(session, one), now_ms)
+        for one in found
+        if one.record.canary is not None
+    ]
     session.emit(rows, COLUMNS, _build_row, dict, empty="no canary runs")
 
 
@@ -120,6 +125,15 @@ async def abort(session: CommandSession, tenant: Tenant, name: Name, *, author: 
     version = await policies.abort_canary(tenant, name, stored.record.version, author=who)
     session.emit_one({"ok": True, "tenant": tenant, "policy": name, "version": version}, f"{tenant}/{name} version {version}: aborted")
     return exit_codes.OK
+
+
+async def _read_now_ms(session: CommandSession) -> int:
+    """The server's time, by which the routers judge. Raises BrokerUnavailable."""
+    from router.services.server_clock import ServerClock
+
+    clock = ServerClock(await session.open_jetstream(), f"KV_{session.settings.buckets.policies.name}")
+    await clock.read()
+    return round(clock() * 1000)
 
 
 def _read_guards(texts: list[str] | None) -> tuple[CanaryGuard, ...]:
@@ -184,7 +198,7 @@ def _list_plan_fields(plan: CanaryPlan) -> Fields:
     return {**shared, "share": plan.share, "guards": [str(one) for one in plan.guards], "min_results": plan.min_results}
 
 
-def _list_status_fields(stored: StoredPolicy, plan: CanaryPlan, totals: CanaryTotals) -> Fields:
+def _list_status_fields(stored: StoredPolicy, plan: CanaryPlan, totals: CanaryTotals, now_ms: int) -> Fields:
     from msgspec import to_builtins
 
     from router.routing.canary.verdict import describe_shadow, judge, list_findings
@@ -195,7 +209,7 @@ def _list_status_fields(stored: StoredPolicy, plan: CanaryPlan, totals: CanaryTo
     findings: list[Fields] = [
         {"guard": str(one.guard), "is_broken": one.is_broken, "holds": one.holds, "why": one.text} for one in list_findings(plan, totals)
     ]
-    verdict, why = judge(plan, totals, time.time() * 1000)
+    verdict, why = judge(plan, totals, now_ms)
     arms = {"control": _list_arm_fields(totals.control), "candidate": _list_arm_fields(totals.candidate)}
     return {**named, **arms, "findings": findings, "state": verdict.value, "why": why}
 

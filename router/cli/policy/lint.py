@@ -25,7 +25,10 @@ def lint(
 
     Example:  router policy lint ./policies
     """
-    remarks = [remark for file, name in _list_documents(path) for remark in _check_document(file, name)]
+    documents = list(_list_documents(path))
+    if not documents:  # a wrong path far more often than a wish to check nothing
+        raise typer.BadParameter(f"{path}: there is no policy in it", param_hint="FILE|DIR")
+    remarks = [remark for file, name in documents for remark in _check_document(file, name)]
     session.emit(remarks, COLUMNS, tuple, lambda remark: dict(zip(FIELDS, remark, strict=True)), empty="nothing to say against it")
     return exit_codes.NO if any(severity == "error" for _, severity, _, _ in remarks) else exit_codes.OK
 

@@ -48,8 +48,14 @@ async def sync(
     session.emit(steps, COLUMNS, _build_row, _list_fields, empty="nothing to do: all is equal")
     if dry_run:
         return exit_codes.NO if steps else exit_codes.OK
-    for step in steps:
-        await policies.apply_step(step, choose_author(author))
+    done = 0
+    try:
+        for step in steps:
+            await policies.apply_step(step, choose_author(author))
+            done += 1
+    finally:
+        if done < len(steps):  # another write came first, the broker went away, or Ctrl-C
+            exit_codes.complain(f"{done} of {len(steps)} changes were made, the first ones: run it again")
     return exit_codes.OK
 
 

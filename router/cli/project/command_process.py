@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from router.cli.exit_codes import complain
 from router.operations.child_process import die_with, stop_process
 
 Event = Mapping[str, Any]  # a JSON line that a serving command prints for programs
@@ -54,8 +55,13 @@ class CommandProcess:
         )
         ready: asyncio.Future[Event | None] = asyncio.get_running_loop().create_future()
         self._reading = asyncio.create_task(self._read(process, ready))
-        async with asyncio.timeout(READY_WITHIN_S):
-            return await ready
+        try:
+            async with asyncio.timeout(READY_WITHIN_S):
+                return await ready
+        except TimeoutError:
+            complain(f"{arguments[0]} is not ready after {READY_WITHIN_S:g} s: does a file of it wait or serve while it is imported?")
+            await self.stop()
+            return None
 
     async def stop(self) -> None:
         """Stop it, if it runs: it finishes what is in flight."""

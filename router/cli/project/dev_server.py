@@ -30,6 +30,7 @@ EXTENSIONS, WORKER, POLICIES, SETTINGS = "extensions.py", "worker.py", "policies
 STORE = ".router/dev"
 SHOWN = 5  # of the files that changed
 NOT_STARTED = "not started: see above; it is started again when a file is saved"
+NOT_APPLIED = "not all of it is in use: see above; it is tried again when a file is saved"
 HANDLED = ("tenant_id", "job", "status", "latency_ms", "error_code")  # of what a worker says of an assignment
 WITH_ACKS = {"ROUTER_ACKS__ENABLED": "true"}  # so that `router assignments` tells what became of one
 QUIET = {"ROUTER_LOG__LEVEL": "warning"}  # what is worth a line is printed here
@@ -123,14 +124,16 @@ class DevServer:
         self._written = {}
         if not self._has(POLICIES):
             return
-        _, output = await run_command(
+        status, output = await run_command(
             self._directory, "policy", "sync", POLICIES, "--json", "--nats-url", self._url, *self._find_settings()
         )
+        if status != 0:  # standard error has said why
+            self._print("policy", NOT_APPLIED)
+            return
         for line in output.splitlines():
             step = json.loads(line)
-            if "action" in step:  # else it lists what is wrong, and standard error has said so
-                self._print("policy", f"{step['action']} {step['tenant']}/{step['policy']}  {' '.join(step['changes'])}".rstrip())
-                self._written[step["policy"]] = step.get("replaces", 0) + 1
+            self._print("policy", f"{step['action']} {step['tenant']}/{step['policy']}  {' '.join(step['changes'])}".rstrip())
+            self._written[step["policy"]] = step.get("replaces", 0) + 1
 
     async def _ask(self) -> None:
         try:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from router.contracts.codec import UNREADABLE_ERRORS, check_numbers
 from router.core.errors import Misconfigured
 from router.sdk.answer import Answer
 
@@ -39,9 +40,12 @@ def read_example(directory: Path) -> ExampleRequest:
     if path.stat().st_size > MAX_BYTES:
         raise Misconfigured(FILE, f"has more than {MAX_BYTES} bytes")
     try:
-        return msgspec.json.decode(path.read_bytes(), type=ExampleRequest)
-    except msgspec.DecodeError as exc:
+        data = path.read_bytes()
+        request = msgspec.json.decode(data, type=ExampleRequest)
+        check_numbers(data, request)
+    except (*UNREADABLE_ERRORS, OSError, ValueError) as exc:
         raise Misconfigured(FILE, str(exc)) from exc
+    return request
 
 
 def format_request(request: ExampleRequest) -> str:

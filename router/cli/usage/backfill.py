@@ -12,6 +12,7 @@ from msgspec import to_builtins
 
 from router.cli import exit_codes
 from router.cli.command import CommandSession, skip_settings
+from router.cli.option_values import confirm
 from router.cli.output import build_grid, open_console
 from router.cli.usage.command import warehouse_command
 from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt, open_spark, open_warehouse
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from router.lake.jobs.backfill import Backfill, BackfillDifference
     from router.lake.warehouse import Warehouse
+
+MAX_DAYS = 3660
 
 FirstDay = Annotated[datetime, typer.Option("--from", metavar="DAY", formats=["%Y-%m-%d"], help="The first day of events, UTC.")]
 LastDay = Annotated[datetime | None, typer.Option("--to", metavar="DAY", formats=["%Y-%m-%d"], help="The last. Default: the first.")]
@@ -45,11 +48,14 @@ def backfill(
 
     Example:  router usage backfill --from 2026-11-01 --to 2026-11-03 --dry-run
     """
+    last = last or first
+    if not 0 <= (last - first).days < MAX_DAYS:
+        raise typer.BadParameter(f"at most {MAX_DAYS} days, and --from is the first of them", param_hint="--to")
     at = open_warehouse(warehouse)
-    with _open_backfill(at, first.date(), (last or first).date(), master) as (work, found):
+    with _open_backfill(at, first.date(), last.date(), master) as (work, found):
         fields = {**to_builtins(found), "cost_now": f"{found.cost_now:.9f}", "cost_then": f"{found.cost_then:.9f}"}
         session.emit_one(fields, lambda: _print_difference(found, fields))
-        is_mended = found.is_none or (not dry_run and (yes or (not session.as_json and typer.confirm("Write it?"))))
+        is_mended = found.is_none or (not dry_run and (yes or (not session.as_json and confirm("Write it?"))))
         if is_mended and not dry_run:
             with _show_status("writing"):
                 work.show() if found.is_none else work.apply()

@@ -32,6 +32,8 @@ def seal(
 
     Example:  router usage seal --from 2026-10-01 --to 2026-10-31
     """
+    if first is None and last is not None:
+        raise typer.BadParameter("--to goes with --from")
     from msgspec import to_builtins
 
     at = open_warehouse(warehouse)

@@ -13,8 +13,12 @@ from router.cli.output import build_heading, build_table, open_console
 from router.cli.usage.command import warehouse_command
 from router.cli.usage.options import WAREHOUSE, WarehouseAt, open_warehouse
 
+MOST_HOURS = 876_000  # a hundred years
+
 Only = Annotated[str | None, typer.Argument(metavar="TABLE", help="One table. Default: all.")]
-Hours = Annotated[int, typer.Option("--older-than", metavar="HOURS", help="Versions and files of the last hours stay.", min=1)]
+Hours = Annotated[
+    int, typer.Option("--older-than", metavar="HOURS", help="Versions and files of the last hours stay.", min=1, max=MOST_HOURS)
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count.")]
 
 
