@@ -22,6 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from psycopg import errors, rows, sql
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from router.core.cancellation import preserve_cancellation
@@ -158,12 +159,12 @@ class Database:
         with _translate_errors(self._failures):
             async with self._checkout() as connection, connection.transaction():
                 yield Session(connection)
+                _require_open_transaction(connection)
 
     async def wait_for_notification(self, channel: str, *, within: float) -> bool:
         """Return whether a NOTIFY arrived on the channel within so many seconds."""
         with _translate_errors(self._failures):
             async with self._checkout() as connection:
-                await connection.set_autocommit(True)
                 try:
                     await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
                     async for _ in connection.notifies(timeout=within, stop_after=1):
@@ -171,18 +172,30 @@ class Database:
                     return False
                 finally:
                     await connection.execute("UNLISTEN *")
-                    await connection.set_autocommit(False)
 
     async def _set_up(self, connection: Driver) -> None:
         """Set up a new connection of the pool before its first statement."""
         settings = _settings_of(self._config)
         await connection.execute(SET_UP, (list(settings), list(settings.values())))
         await connection.commit()
+        await connection.set_autocommit(True)  # after a handler's own ROLLBACK psycopg would begin a transaction that looks like ours
 
     @asynccontextmanager
     async def _checkout(self) -> AsyncIterator[psycopg.AsyncConnection[tuple[object, ...]]]:
         async with AsyncExitStack() as given_back:
             yield await preserve_cancellation(given_back.enter_async_context(self._pool.connection()))
+
+
+def _require_open_transaction(connection: Driver) -> None:
+    """Raises DatabaseRefused where a COMMIT would commit nothing: the server answers it with a rollback, and psycopg with no error.
+
+    A handler may catch the error of a statement, or end the transaction itself (postgresql.org/docs/current/tutorial-transactions.html).
+    """
+    match connection.info.transaction_status:
+        case TransactionStatus.INERROR:
+            raise DatabaseRefused("25P02", "a statement failed, and its error was caught: all of the transaction is rolled back")
+        case TransactionStatus.IDLE:
+            raise DatabaseRefused("25P01", "the transaction was ended inside its block")
 
 
 def _options(config: DatabaseConfig) -> dict[str, object]:
