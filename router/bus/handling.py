@@ -31,6 +31,7 @@ from router.core.signatures import HandlerMisused, is_async_callable, require_ca
 
 HANDLER_NAK = "handler_nak"
 HANDLER_TERM = "handler_term"
+MAX_UNMARKED = 10_000  # above what may be in flight; a message that another process gets leaves its own behind
 
 
 class EnvelopeProcessor:
@@ -42,6 +43,7 @@ class EnvelopeProcessor:
         self._settings = settings
         self._handle = handle
         self._processed = processed
+        self._unmarked: dict[str, Write | None] = {}  # of handlers that have run, by key, while the store cannot be written; oldest first
         self._running: dict[str, asyncio.Future[None]] = {}  # keys in flight: a second copy waits for the first
         self.meter = meter or ConsumerMeter(BusMetrics(), "")
         self._misuse: HandlerMisused | None = None
@@ -71,6 +73,7 @@ class EnvelopeProcessor:
         in_hand = self._running[key] = asyncio.get_running_loop().create_future()
         try:
             if await self._processed.has(key):
+                self._unmarked.pop(key, None)
                 self.meter.on_duplicate()
                 return Done()
             if self._misuse is not None:  # set by another message, meanwhile
@@ -81,7 +84,7 @@ class EnvelopeProcessor:
             in_hand.set_result(None)
 
     async def _process(self, envelope: MessageEnvelope, key: str) -> Outcome:
-        answer = await self._answer(envelope)
+        answer = self._unmarked[key] if key in self._unmarked else await self._answer(envelope)
         crashpoint("bus_processed")
         return await self._outcome_of(key, answer)
 
@@ -111,10 +114,24 @@ class EnvelopeProcessor:
 
     async def _mark(self, key: str, write: Write | None) -> None:
         try:
-            if not await self._processed.mark(key, write):
-                self.meter.on_duplicate()
+            is_new = await self._processed.mark(key, write)
         except Misconfigured as exc:
             raise self._end_with(str(exc)) from exc
+        except BrokerUnavailable:
+            self._store_unmarked(key, write)
+            raise
+        except Exception:  # the write's own: the handler answers anew
+            self._unmarked.pop(key, None)
+            raise
+        self._unmarked.pop(key, None)
+        if not is_new:
+            self.meter.on_duplicate()
+
+    def _store_unmarked(self, key: str, write: Write | None) -> None:
+        """Its handler has run, and is not to run again while its message is tried again: only the mark is missing."""
+        self._unmarked[key] = write
+        if len(self._unmarked) > MAX_UNMARKED:
+            del self._unmarked[next(iter(self._unmarked))]
 
     def _end_with(self, misuse: str) -> BrokerUnavailable:
         """Report as if the broker were unavailable: messages in flight stay and spend no attempt, until the consumer has ended."""

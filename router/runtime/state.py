@@ -25,7 +25,7 @@ MAX_STATE_VALUE_BYTES = 64 * 1024 * 1024  # bytes of JSON; SQLite refuses a giga
 
 
 class StateTooLarge(Poison):
-    """The value or its name is larger than a state may hold: its message is refused, the agent goes on."""
+    """A state may hold neither the value nor its name: its message is refused, the agent goes on."""
 
     code = "state_too_large"
 
@@ -39,6 +39,7 @@ class StateTransaction:
         self._draft: dict[str, bytes | None] = {}
 
     def get(self, name: str, default: Any = None) -> Any:
+        _check_text(name)
         if name in self._draft:
             value = self._draft[name]
         elif name in self._kept:
@@ -48,12 +49,14 @@ class StateTransaction:
         return default if value is None else orjson.loads(value)
 
     def put(self, name: str, value: Any) -> None:
+        _check_text(name)
         data = write_value(value, orjson.OPT_SORT_KEYS)
         if not 0 < len(name) <= MAX_STATE_NAME or len(data) > MAX_STATE_VALUE_BYTES:
             raise StateTooLarge(f"a state's name has 1 to {MAX_STATE_NAME} characters, its value at most {MAX_STATE_VALUE_BYTES} bytes")
         self._draft[name] = data
 
     def delete(self, name: str) -> None:
+        _check_text(name)
         self._draft[name] = None
 
     def commit(self) -> None:
@@ -67,6 +70,17 @@ class StateTransaction:
     def rows(self) -> list[Memory]:
         """The changes of the batch, each name once."""
         return list(self._kept.items())
+
+
+def _check_text(name: str) -> None:
+    """Raises StateTooLarge. SQLite would refuse a name that is no text when the batch is stored, and end the agent at each start."""
+    try:
+        if isinstance(name, str):
+            name.encode()
+            return
+    except UnicodeEncodeError:  # half of a surrogate pair, as an escape within JSON within JSON gives
+        pass
+    raise StateTooLarge(f"a state's name is a text of 1 to {MAX_STATE_NAME} characters")
 
 
 _QUERY = (

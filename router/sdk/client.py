@@ -26,6 +26,7 @@ import orjson
 from msgspec import Struct
 
 from router.contracts.codec import text_of
+from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_SCHEMA, Malformed
 from router.core import ids
 from router.core.errors import BrokerUnavailable, ConnectionStuck, Misconfigured, NoRouter, RouterError, Unanswered
 from router.delivery.calls.connected import wait_until_connected
@@ -103,7 +104,8 @@ class Client(ProviderCalls):
         `request_id` makes it the same request when it is asked again, for ten minutes: the same decision, no second
         side effect. `timeout`: seconds that each of `attempts` waits; an attempt is the same message again. While the broker is away, it
         waits for the broker and sends only then.
-        Raises Unanswered, BrokerUnavailable (nothing was sent), ConnectionStuck, PermissionDenied; a router that says no is an Answer.
+        Raises Unanswered, BrokerUnavailable (nothing was sent), ConnectionStuck, PermissionDenied, Malformed (what JSON cannot hold);
+        a router that says no is an Answer.
         """
         beside = {
             "policy_id": policy_id,
@@ -248,4 +250,7 @@ def _body(tenant_id: str, message_type: str, payload: object, beside: Mapping[st
     message = {"tenant_id": tenant_id, "message_type": message_type, "payload": text}
     if encoding is not None:
         message["payload_encoding"] = encoding
-    return orjson.dumps({"message": message, **{name: value for name, value in beside.items() if value is not None}})
+    try:
+        return orjson.dumps({"message": message, **{name: value for name, value in beside.items() if value is not None}})
+    except orjson.JSONEncodeError as exc:
+        raise Malformed(SCHEMA_VALIDATION_FAILED, f"Payload and context must be what JSON can hold: {exc}", STAGE_SCHEMA) from exc

@@ -17,6 +17,7 @@ from router.delivery.api import JetStream
 from tests.support.delivery import connected
 
 Make = Callable[[str], Processed]  # a store of this durable; the same file or bucket each time
+LIVES = (("billing", 2_592_000.0), ("cache", 3_600.0))  # seconds that keys are kept
 DURABLE = "sr-consumer-one"
 
 
@@ -180,6 +181,32 @@ async def test_old_keys_go(tmp_path: Path) -> None:
     await store.mark("new")
     assert [await store.has(key) for key in ("old", "new")] == [False, True]
     await store.close()
+
+
+async def test_a_durable_removes_its_own_keys_alone(tmp_path: Path) -> None:
+    now = [1_000_000.0]
+    billing, cache = (SqliteProcessed(tmp_path / "keys.db", name, keep_s=keep, clock=lambda: now[0]) for name, keep in LIVES)
+    for store in (billing, cache):
+        await store.open()
+    await billing.mark("k")
+    now[0] += 7_200
+    await cache.mark("other")
+    assert await billing.has("k")
+    for store in (billing, cache):
+        await store.close()
+
+
+async def test_a_bucket_without_room_is_away_and_spends_no_attempt(nats_url: str, prefix: str) -> None:
+    """The handler has run by then: as its own failure it ran again until there was a dead letter."""
+    async with connected(nats_url) as connection:
+        jetstream = JetStream(connection)
+        store = BucketProcessed(jetstream, f"{prefix}_keys", DURABLE, ttl_s=60)
+        await store.open()
+        info = await jetstream.stream(f"KV_{prefix}_keys")
+        assert info is not None
+        await jetstream.ask(f"STREAM.UPDATE.KV_{prefix}_keys", {**info["config"], "max_bytes": 1})
+        with pytest.raises(StoreUnavailable, match="bucket"):
+            await store.mark("k")
 
 
 async def test_a_file_of_another_schema_is_refused(tmp_path: Path) -> None:

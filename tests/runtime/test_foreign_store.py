@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,3 +133,35 @@ def test_a_state_beyond_its_bounds_is_refused_with_its_message_alone(tmp_path: P
         assert [type(one) for one in outcomes] == [Dead, Dead, Dead, Done]
         assert {one.fault.code for one in outcomes if isinstance(one, Dead)} == {"state_too_large"}
         assert len(bench.rows("SELECT name FROM memory")) == 1
+
+
+NAMES = {"surrogate": "\ud800", "tuple": ("a",), "none": None}  # JSON within JSON may hold an escape of the first
+
+
+class Namer:
+    """Reads, deletes and puts under a name that is no text."""
+
+    name = "namer"
+
+    def receive(self, envelope: Envelope) -> None:
+        """Anything."""
+
+    def apply(self, ctx: Context, envelope: Envelope) -> Sequence[Outgoing]:
+        name: Any = NAMES.get(envelope.payload["name"], envelope.payload["name"])
+        match envelope.payload["way"]:
+            case "get":
+                ctx.state.get(name)
+            case "delete":
+                ctx.state.delete(name)
+        ctx.state.put(name, True)
+        return []
+
+
+@pytest.mark.parametrize("way", ["put", "get", "delete"])
+def test_a_state_whose_name_is_no_text_is_refused_with_its_message_alone(tmp_path: Path, way: str) -> None:
+    """The agent ended with the batch, and at each of its next starts."""
+    with a_batch_bench(tmp_path / "n.db", Namer()) as bench:
+        outcomes = bench.batch.handle([a_message(n, name=name, way=way) for n, name in enumerate(("before", *NAMES, "after"))])
+        assert [type(one) for one in outcomes] == [Done, Dead, Dead, Dead, Done]
+        assert {one.fault.code for one in outcomes if isinstance(one, Dead)} == {"state_too_large"}
+        assert bench.rows("SELECT name FROM memory ORDER BY name") == [("after",), ("before",)]

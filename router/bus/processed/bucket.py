@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from router.bus.processed.port import Write, refuse_to_write
+from router.bus.processed.port import StoreUnavailable, Write, refuse_to_write
 from router.core.errors import BrokerRefused
 from router.core.ids import bucket_prefix
 from router.core.ids import key as key_of
@@ -37,7 +37,7 @@ class BucketProcessed:
         except BrokerRefused as exc:
             if exc.err_code in WRONG_LAST_SEQUENCE:
                 return False
-            raise
+            raise StoreUnavailable(f"bucket {self._bucket}: {exc}") from exc  # no room, for one: the handler has run, and must not again
         return True
 
     def _subject(self, key: str) -> str:

@@ -140,7 +140,7 @@ class SqliteProcessed:
         try:
             results = [self._mark_one(cursor, mark, int(now)) for mark in group]
             if now - self._pruned_at > PRUNE_EVERY_S:
-                cursor.execute("DELETE FROM processed WHERE at < ?", (int(now - self._keep_s),))
+                cursor.execute("DELETE FROM processed WHERE consumer = ? AND at < ?", (self._durable, int(now - self._keep_s)))
                 self._pruned_at = now
             cursor.execute("COMMIT")
         except BaseException:  # also a cancellation: no transaction may stay open

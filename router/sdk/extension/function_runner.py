@@ -28,6 +28,7 @@ from router.sdk.extension.trace import build_tracer
 from router.sdk.threads import DaemonThreads
 
 log = logs.logger(__name__)
+_END = object()
 
 Headers = Mapping[str, str]
 Read = Callable[[bytes, Headers], Any]  # what a function is given hangs on its kind
@@ -83,7 +84,7 @@ class FunctionRunner:
         last = Output()
         try:
             async with contextlib.aclosing(self._extension.function(self._read(data, headers))) as yields:
-                while (piece := await _run_within(deadline, anext(yields, None))) is not None:
+                while (piece := await _run_within(deadline, anext(yields, _END))) is not _END:  # None would be a piece, and is refused
                     if isinstance(piece, Output):
                         last = piece
                         break

@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator
+from typing import Any
 
 import nats.errors
 import pytest
@@ -310,6 +311,20 @@ async def test_a_stream_that_fails_says_so_in_its_last_piece(nats_url: str, aske
         pieces = await _stream(asker, breaks.subject, until_done=True)
     assert (pieces[-1].failed, pieces[-1].metadata["error_code"]) == (True, "failed")
     assert "secret" not in str(pieces[-1].metadata)
+
+
+async def test_a_piece_of_none_is_refused_and_not_taken_for_the_end(nats_url: str, asker: ExtensionClient) -> None:
+    """Clients of models yield it for a delta without text; the answer was cut there, and told as whole."""
+
+    @provider(an_id())
+    async def cut(_: Invocation) -> AsyncIterator[Any]:
+        for piece in ("Hello", None, " world"):
+            yield piece
+
+    async with serve_extension(nats_url, cut):
+        pieces = await _stream(asker, cut.subject, until_done=True)
+    assert [piece.data for piece in pieces[:-1]] == ["Hello"]
+    assert (pieces[-1].failed, pieces[-1].metadata["error_code"]) == (True, "invalid_answer")
 
 
 async def test_a_stream_stops_when_its_last_listener_leaves(nats_url: str, asker: ExtensionClient) -> None:
