@@ -10,6 +10,7 @@ from msgspec import Struct
 from router.core.errors import Misconfigured
 
 DAY_MS = 86_400_000
+MAX_DAYS = 3660
 
 
 class Irregularity(Enum):
@@ -41,8 +42,8 @@ class LoadPlan(Struct, frozen=True, kw_only=True):
         for name, least in (("events", 1), ("conflicts", 0), ("tenants", 1)):
             if getattr(self, name) < least:
                 raise Misconfigured(name, f"a number from {least}")
-        if self.days <= 0:
-            raise Misconfigured("days", "above 0")
+        if not 0 < self.days <= MAX_DAYS:
+            raise Misconfigured("days", f"above 0, at most {MAX_DAYS}")
         if sum(count for _, count in self._count_irregular()) >= self.events:
             raise Misconfigured("duplicates, late, malformed, conflicts", "leave no event that is as it should be")
 

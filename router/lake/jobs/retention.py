@@ -50,17 +50,25 @@ def drop_old_days(warehouse: Warehouse, before: date, *, has_unsealed: bool = Fa
     days = list(spans)
     messages = sum(map(len, spans.values()))
     left = [] if has_unsealed else unsealed
-    if dry_run or not days:
+    if dry_run or not (days or _is_cut_short(warehouse)):
         return RetentionResult(days=days, unsealed=left, messages=messages)
-    removal = Removal(id=uuid4().hex, kind="retention", at=datetime.now(UTC), sequence=last, before=str(before))
-    warehouse.removals.append(removal, spans)
-    whole = SequenceSpans.from_sequences(pa.chunked_array([one.list_sequences() for one in spans.values()]))
-    for table in TABLES:
-        warehouse.tables[table].rewrite(_make_change(warehouse, table, whole))
+    if days:
+        removal = Removal(id=uuid4().hex, kind="retention", at=datetime.now(UTC), sequence=last, before=str(before))
+        warehouse.removals.append(removal, spans)
+        whole = SequenceSpans.from_sequences(pa.chunked_array([one.list_sequences() for one in spans.values()]))
+        for table in TABLES:
+            warehouse.tables[table].rewrite(_make_change(warehouse, table, whole))
     resealed = move_seals(warehouse, append_whole_cut(warehouse))
     deleted = len(vacuum(warehouse, older_than=SPARED))
     gone_after = datetime.now(UTC) + SPARED
     return RetentionResult(days=days, unsealed=left, messages=messages, resealed=resealed, deleted=deleted, gone_after=gone_after)
+
+
+def _is_cut_short(warehouse: Warehouse) -> bool:
+    """Whether the last retention dropped its rows and ended before the seals: they are read as of a cut that has the rows."""
+    began = max((one.at for one in warehouse.removals.list_all() if one.kind == "retention"), default=None)
+    cuts = (warehouse.cut(one.cut) for one in warehouse.seals())
+    return began is not None and any(cut is not None and datetime.fromisoformat(cut.at) < began for cut in cuts)
 
 
 def choose_first_day(keep: timedelta, now: datetime | None = None) -> date:

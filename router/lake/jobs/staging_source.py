@@ -16,6 +16,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 
 from router.lake.jobs.staging import StagedRow, stage_range
 from router.lake.source import JetStreamDataSource
+from router.lake.source.errors import DataLoss
 from router.lake.source.offset import Json
 from router.lake.source.options import SourceOptions, read_options
 from router.lake.source.reader import JetStreamStreamReader
@@ -70,10 +71,12 @@ class StagingReader(JetStreamStreamReader):
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802 - Spark's name
         end = super().latestOffset(start, limit)
+        _refuse_another(start, end)
         first_end = self._staging.first_end
         return {**end, "next": first_end + 1} if first_end is not None and start["next"] <= first_end else end
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
+        _refuse_another(start, end)
         following = max(start["next"], self._options.start or 0)
         if following >= end["next"]:
             return []  # the tables are ahead of the checkpoint
@@ -81,6 +84,12 @@ class StagingReader(JetStreamStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[StagedRow]:  # its rows differ from the source's
         return stage_range(super().read(partition), Storage(self._staging.warehouse), self._staging.tasks, self._staging.bounds)
+
+
+def _refuse_another(start: Json, end: Json) -> None:
+    """Raises DataLoss, also where losses are accepted: a warehouse is of one stream, and another one counts from 1 again."""
+    if start["created"] != end["created"]:
+        raise DataLoss(f"{end['stream']} was made anew at {end['created']}: its messages need a warehouse of their own")
 
 
 def register(spark: SparkSession) -> None:

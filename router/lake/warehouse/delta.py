@@ -134,6 +134,7 @@ class LakeTable:
         A bucket that stored the commit and answered with an error refuses the library's second put: so each commit carries an id.
         """
         before, commit_id = table.version(), uuid4().hex
+        self._require_written(action for action in actions if isinstance(action, AddAction))
         try:
             table.create_write_transaction(
                 actions,
@@ -151,6 +152,13 @@ class LakeTable:
                 raise Conflict(f"{self.name}: its commit {before + 1} was refused: {exc}") from exc
             return _find_commit_id(table, before + 1) == commit_id
         return True
+
+    def _require_written(self, added: Iterable[AddAction]) -> None:
+        """Raises Conflict. A vacuum deletes what is in no commit and looks old: of a job that took hours, or stood still."""
+        if gone := self._storage.find_missing([f"{self.name}/{action.path}" for action in added]):
+            raise Conflict(
+                f"{gone[0]} and {len(gone) - 1} more files were deleted before this job committed them, by a vacuum beside it: run it again"
+            )
 
     def _load_for_commit(self) -> DeltaTable:
         table = self.load() or self._create()

@@ -7,6 +7,7 @@ pyarrow reads and writes the files, in tasks too; delta-rs commits, on the drive
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,7 +21,10 @@ class Storage:
     """Files below one root; names are relative to it."""
 
     def __init__(self, location: str) -> None:
-        whole = location if "://" in location else str(Path(location).expanduser().absolute())
+        try:
+            whole = location if "://" in location else str(Path(location).expanduser().absolute())
+        except RuntimeError as exc:  # ~ of a user that does not exist, or has no home
+            raise Misconfigured("warehouse", f"{location}: {exc}") from exc
         try:
             self.filesystem, self._root = _open_filesystem(whole)
         except (ArrowInvalid, NotImplementedError) as exc:
@@ -55,6 +59,11 @@ class Storage:
 
     def has(self, name: str) -> bool:
         return bool(self.filesystem.get_file_info(self.resolve(name)).type is not fs.FileType.NotFound)
+
+    def find_missing(self, names: Sequence[str]) -> list[str]:
+        """Return those of the files that are not there."""
+        found = self.filesystem.get_file_info([self.resolve(name) for name in names])
+        return [name for name, info in zip(names, found, strict=True) if info.type is fs.FileType.NotFound]
 
     def make_directory(self, name: str) -> None:
         """A directory for files that are written next. A bucket has none."""

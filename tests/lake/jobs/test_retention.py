@@ -68,6 +68,25 @@ def test_the_bytes_go_and_a_later_batch_is_taken(days: Lake) -> None:
     assert not differing(days)
 
 
+def test_a_retention_that_ended_before_its_seals_is_completed_by_the_next_one(days: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It found no old day any more, so the seals kept the dropped events on the disk."""
+
+    def fail(_: object) -> None:
+        raise Conflict("a batch lacks its cut")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("router.lake.jobs.retention.append_whole_cut", fail)
+        with pytest.raises(Conflict):
+            drop_old_days(days.warehouse, THIRD)
+    done = drop_old_days(days.warehouse, THIRD)
+    assert (done.days, done.resealed) == ([], 1)
+    vacuum(days.warehouse, older_than=timedelta(0))
+    left = [path for path in Path(days.home).rglob("*.parquet") if path.parts[-2].startswith(f"day={DAY}") and "gold" not in str(path)]
+    assert not left
+    assert all(is_unchanged(days.warehouse, one) for one in days.warehouse.seals())
+    assert drop_old_days(days.warehouse, THIRD).resealed == 0
+
+
 def test_a_dry_run_of_the_retention_changes_nothing(days: Lake) -> None:
     head, files = days.warehouse.head(), sorted(Path(days.home).rglob("*"))
     assert drop_old_days(days.warehouse, THIRD, dry_run=True).days == [str(DAY)]

@@ -10,6 +10,7 @@ from router.delivery.connection import head_of
 from router.lake.files import read_columns
 from router.lake.jobs.staging import EVENTS, FILES, StagedRange, StagedRow, decode_events, decode_files
 from router.lake.jobs.staging_source import StagingOptions, StagingReader
+from router.lake.source.errors import DataLoss
 from router.lake.tables.arrow import MESSAGE
 from router.lake.warehouse import Warehouse
 from tests.support.lake import Feed, a_feed
@@ -86,3 +87,13 @@ def test_a_first_batch_ends_where_tables_end_that_are_ahead(feed: Feed, warehous
     start = reader.initialOffset()
     first = reader.latestOffset(start, ReadAllAvailable())
     assert (start["next"], first["next"], reader.latestOffset(first, ReadAllAvailable())["next"]) == (1, 3, 5)
+
+
+def test_a_stream_that_was_made_anew_beside_an_ingest_is_no_empty_batch(feed: Feed, warehouse: Warehouse) -> None:
+    """UL-28. Batches were empty, and events aged out unread, where losses are accepted."""
+    reader = StagingReader(StagingOptions(warehouse=warehouse.location, tasks=2), feed.options(failOnDataLoss="false"))
+    before = {**reader.initialOffset(), "next": 1001, "created": "2026-01-01T00:00:00Z"}
+    with pytest.raises(DataLoss, match="made anew"):
+        reader.latestOffset(before, reader.getDefaultReadLimit())
+    with pytest.raises(DataLoss, match="made anew"):
+        reader.partitions(before, reader.initialOffset())

@@ -1,5 +1,8 @@
 """Which files count."""
 
+import os
+import time
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,6 +10,7 @@ import pytest
 from deltalake import Transaction
 
 from router.core.errors import Conflict, Misconfigured
+from router.lake.jobs.maintenance import vacuum
 from router.lake.tables.arrow import ARROW
 from router.lake.warehouse import Cut, DataFile, Progress, Seal, Warehouse
 from router.lake.warehouse.cuts import MAX_READ, Cuts
@@ -20,7 +24,16 @@ def a_file(path: str, seq: int = 1) -> DataFile:
     return DataFile(path=f"silver/{path}", rows=1, bytes=10, min_seq=seq, max_seq=seq, day="2026-11-20", bucket=0)
 
 
+def write(warehouse: Warehouse, *paths: str) -> None:
+    """Files that can be committed: what is in them is not read here."""
+    for path in paths:
+        file = Path(warehouse.location) / "silver" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"")
+
+
 def add(warehouse: Warehouse, *paths: str) -> Cut:
+    write(warehouse, *paths)
     last = warehouse.head() + 1
     progress = Progress(stream="S", created="2026-11-01T00:00:00Z", first=last, last=last)
     return add_files(warehouse, {"silver": [a_file(path, last) for path in paths]}, progress)
@@ -50,6 +63,7 @@ def test_the_location_is_absolute_for_executors_run_elsewhere(tmp_path: Path, mo
 def test_a_table_is_what_its_commits_added_and_did_not_remove(tmp_path: Path) -> None:
     warehouse = Warehouse(str(tmp_path))
     add(warehouse, "a", "b")
+    write(warehouse, "c")
     replace_files(warehouse, "silver", [a_file("a")], [a_file("c")])
     assert names(Warehouse(str(tmp_path))) == ["b", "c"]
 
@@ -58,6 +72,7 @@ def test_a_table_as_of_a_cut_stays_as_it_was(tmp_path: Path) -> None:
     """UL-10."""
     warehouse = Warehouse(str(tmp_path))
     add(warehouse, "a")
+    write(warehouse, "b")
     replace_files(warehouse, "silver", [a_file("a")], [a_file("b")])
     assert (names(warehouse, as_of_cut=1), names(warehouse)) == (["a"], ["b"])
 
@@ -72,6 +87,7 @@ def test_what_is_committed_without_a_cut_is_not_read(tmp_path: Path) -> None:
     """UL-3."""
     warehouse = Warehouse(str(tmp_path))
     add(warehouse, "a")
+    write(warehouse, "b")
     warehouse.tables["silver"].commit([a_file("b", 2)], lambda _: [])
     assert names(warehouse) == ["a"]
 
@@ -150,3 +166,20 @@ def test_a_writer_that_runs_for_ever_keeps_few_cuts(tmp_path: Path) -> None:
         cuts.read(cuts.head())
     assert len(cuts._read) == MAX_READ
     assert cuts.read(1) is not None
+
+
+def test_files_that_a_vacuum_deleted_before_they_were_committed_are_not_committed(tmp_path: Path) -> None:
+    """A job that took hours, or stood still, named files that were gone: every later read of the table failed, and rows were lost."""
+    warehouse = Warehouse(str(tmp_path))
+    add(warehouse, "a")
+    write(warehouse, "slow")
+    long_ago = time.time() - 7_200
+    os.utime(tmp_path / "silver" / "slow", (long_ago, long_ago))
+    vacuum(warehouse, older_than=timedelta(hours=1))
+    for commit in (
+        lambda: warehouse.tables["silver"].commit([a_file("slow", 2)], lambda _: []),
+        lambda: replace_files(warehouse, "silver", [a_file("a")], [a_file("slow", 2)]),
+    ):
+        with pytest.raises(Conflict, match="silver/slow"):
+            commit()
+    assert names(Warehouse(str(tmp_path))) == ["a"]
