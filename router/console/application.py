@@ -72,7 +72,7 @@ class ConsolePages:
         if self._feed.is_full:
             return PlainTextResponse("As many pages as allowed are live: console.clients.\n", 503, {"retry-after": "30"})
         self._sampler.begin()
-        return answer_with_events(self._feed.follow())
+        return answer_with_events(self._feed.follow(lambda: self._access.may_follow(access)))
 
     async def show(self, spec: PageSpec, request: Request) -> Response:
         """A page as HTML, or its table as a file."""

@@ -7,7 +7,7 @@ a browser holds one event      one that has not taken it when the next comes is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
 EVENT = "now"
@@ -38,12 +38,12 @@ class LiveFeed:
         for client in tuple(self._clients):
             self._drop(client)
 
-    async def follow(self) -> AsyncIterator[dict[str, str]]:
-        """The events of one browser, until it is dropped or goes."""
+    async def follow(self, is_allowed: Callable[[], bool] = lambda: True) -> AsyncIterator[dict[str, str]]:
+        """The events of one browser, until it is dropped, goes, or is not allowed any more: asked before each."""
         client: asyncio.Queue[str | None] = asyncio.Queue(maxsize=1)
         self._clients.add(client)
         try:
-            while (fragment := await client.get()) is not None:
+            while (fragment := await client.get()) is not None and is_allowed():
                 yield {"event": EVENT, "data": fragment}
         finally:
             self._clients.discard(client)

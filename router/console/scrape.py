@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from http.client import HTTPException
 from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
@@ -68,15 +69,15 @@ def add_text(text: str, totals: MetricTotals, url: str) -> None:
 
 
 def _scrape(url: str, totals: MetricTotals) -> RouterState:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https"):
-        return RouterState(hide_login(url), "is no http or https address: correct the setting console.metrics")
     shown = hide_login(url)
-    address = url if parts.path not in ("", "/") else f"{url.rstrip('/')}/metrics"
     try:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https"):
+            return RouterState(shown, "is no http or https address: correct the setting console.metrics")
+        address = url if parts.path not in ("", "/") else f"{url.rstrip('/')}/metrics"
         with urlopen(Request(address), timeout=WITHIN_S) as answer:  # noqa: S310 - the scheme was looked at
             add_text(answer.read(MAX_PAGE_BYTES).decode("utf-8", "replace"), totals, shown)
-    except (OSError, ValueError) as exc:
+    except (OSError, ValueError, HTTPException) as exc:  # the last one: what answers there speaks no HTTP, or its port is no number
         cause = exc.reason if isinstance(exc, URLError) else exc
         return RouterState(shown, shorten(str(cause), MAX_CAUSE))
     return RouterState(shown)

@@ -1,10 +1,14 @@
 """The figures of the page Now, from pages of metrics."""
 
+import socket
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from math import inf
 
+import pytest
+
 from router.console.figures import Sample, compute_figures
-from router.console.scrape import MetricTotals, RouterState, add_text
+from router.console.scrape import MetricTotals, RouterState, add_text, scrape_all
 
 PAGE = """# HELP router_decisions_total Decide requests answered
 # TYPE router_decisions_total counter
@@ -65,3 +69,18 @@ def test_without_a_router_that_was_read_twice_there_is_no_rate() -> None:
 def test_other_metrics_are_not_parsed() -> None:
     assert a_sample(0, "router_other_total{broken\n").totals.buckets == {}
     assert ("r-0", inf) in a_sample(0, PAGE).totals.buckets
+
+
+@pytest.mark.parametrize("path", ["http://127.0.0.1:90o1", "http://[::1", "http://127.0.0.1:{port}"])
+def test_an_address_that_speaks_no_http_has_a_cause(path: str) -> None:
+    """It ended the sampler, and with it the console. The last one is the port of a NATS server."""
+
+    def greet() -> None:
+        with listener.accept()[0] as accepted:
+            accepted.sendall(b'INFO {"server_id": "N"}\r\n')
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as thread:
+        if "{port}" in path:
+            thread.submit(greet)
+        (router,) = scrape_all([path.format(port=listener.getsockname()[1])]).routers
+    assert router.cause

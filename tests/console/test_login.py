@@ -210,6 +210,43 @@ async def test_a_console_with_users_shows_nothing_without_a_login(users: Path) -
         assert (await browser.open("/login")).status_code == 200
 
 
+@pytest.mark.parametrize("end", ["taken out", "logs out"])
+async def test_a_page_that_is_live_ends_with_its_session(users: Path, end: str) -> None:
+    """It went on for as long as the browser held it."""
+    settings = console_settings(NOWHERE, nats__connect_timeout_ms=50, console__users=users)
+    async with a_console(settings) as console:
+        browser = Browser(console)
+        await browser.log_in("ann", PASSWORD)
+        async with browser.client.stream("GET", "/live") as live:
+            lines = live.aiter_lines()
+            assert [line async for line in _take_until(lines, "event: now")]
+            if end == "taken out":
+                write_users(users, limited="acme")
+            else:
+                await browser.submit("/doctor", "/logout", {})
+            async with asyncio.timeout(60):
+                async for _ in lines:
+                    pass
+
+
+async def _take_until(lines: AsyncIterator[str], last: str) -> AsyncIterator[str]:
+    async for line in lines:
+        yield line
+        if line == last:
+            return
+
+
+async def test_a_client_does_not_choose_the_address_that_its_guesses_are_counted_by(
+    monkeypatch: pytest.MonkeyPatch, console: Console
+) -> None:
+    monkeypatch.setattr("router.console.access.attempts.ONE_PER_S", 1e-6)
+    browser, statuses = Browser(console), []
+    for number in range(int(ONE) + 1):
+        guess = {"csrf": await browser.find_csrf("/login"), "user": "", "password": f"guess {number}", "next": "/doctor"}
+        statuses.append((await browser.send("/login", guess, **{"x-forwarded-for": f"203.0.113.{number}"})).status_code)
+    assert statuses == [401] * int(ONE) + [429]
+
+
 async def test_a_limited_user_sees_one_tenant_s_data(users: Path, settings: Settings, jetstream: JetStream) -> None:
     for tenant in ("acme", "beta"):
         await store_dead_letter(jetstream, settings, orjson.dumps({"of": tenant}), seen={"tenant_id": tenant})

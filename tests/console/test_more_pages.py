@@ -1,5 +1,7 @@
 """The pages beside the first ones: topology, settings, workers, providers, decisions to search, usage as charts."""
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator
 
 import orjson
@@ -98,3 +100,20 @@ def test_a_period_is_bounded_and_its_days_are_drawn_with_their_gaps() -> None:
     assert list(events.bars) == [("2026-02-01", 3), ("2026-02-02", 0), ("2026-02-03", 6)]
     assert [value for _, value in cost.bars] == [1.0, 0.0, 2.0]
     assert _draw(UsageReport(("tenant_id",), pa.table({"count": [3], "cost": [1]}), None)) == ()
+
+
+async def test_a_bucket_that_answers_late_holds_up_no_other_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each report that was given up held one of the threads that render every page, and compare passwords."""
+    go_on = threading.Event()
+    monkeypatch.setattr("router.console.pages.usage._read_report", lambda *_: go_on.wait(300) and None)
+    monkeypatch.setattr("router.console.knowledge.READ_WITHIN_S", 0.1)
+    settings = console_settings("nats://127.0.0.1:1", nats__connect_timeout_ms=50)
+    try:
+        async with a_console(settings) as console:
+            for number in range(12):
+                await console.get(f"/usage?tenant=t{number}")
+            async with asyncio.timeout(60):
+                assert "Doctor" in await console.read("/doctor")
+            go_on.set()
+    finally:
+        go_on.set()

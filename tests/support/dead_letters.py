@@ -12,7 +12,7 @@ from router.delivery.api import JetStream, StoredMessage
 from router.delivery.storing import open_publisher
 from router.delivery.stream_reader import open_reader
 from router.operations.deadletters import ReplayReport, read_by_filter, read_by_sequence, replay
-from router.operations.deadletters.journal import ReplayJournal
+from router.operations.deadletters.journal import ReplayJournal, prove
 from router.operations.deadletters.original import REPLAY_RUN
 from tests.support.waiting import until
 
@@ -95,7 +95,8 @@ async def interrupt_replay(house: DeadLetterStreams, *letters: int, run: str = "
         info = await house.jetstream.stream(house.stream)
         assert info is not None
         await journal.note({house.stream: info["state"]["last_seq"]})
-        effects = [Effect(house.subject, b"?", f"replay:{at}:1", {REPLAY_RUN: run or journal.run}) for at in letters]
+        ids = [f"replay:{at}:1" for at in letters]
+        effects = [Effect(house.subject, b"?", one, {REPLAY_RUN: prove(run or journal.run, one)}) for one in ids]
         for effect in effects:
             await house.jetstream.connection.publish(effect.subject, effect.data, headers={**effect.headers, "Nats-Msg-Id": effect.id})
 

@@ -76,6 +76,11 @@ class AccessControl:
         """Whether they may see anything."""
         return not self.needs_login or access.session is not None
 
+    def may_follow(self, access: Access) -> bool:
+        """Whether who asked a while ago may go on listening: still logged in, and still a user. Their session is not used by that."""
+        session = access.session
+        return not self.needs_login if session is None else self.sessions.is_held(session) and self._is_still_user(session.user)
+
     def check_form(self, access: Access, form: SentForm) -> LoginSession:
         """The session of who writes. Raises FormRefused: not logged in, no writes here, or the form is not of a page of this session."""
         if access.session is None:

@@ -74,6 +74,11 @@ class LoginSessions:
         self._sessions.move_to_end(session.name)
         return session
 
+    def is_held(self, session: LoginSession) -> bool:
+        """Whether it goes on. It is not used by that."""
+        now = self._clock()
+        return self._sessions.get(session.name) is session and now - session.used <= IDLE_S and now - session.began <= WHOLE_S
+
     def end(self, session: LoginSession) -> None:
         self._sessions.pop(session.name, None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import orjson
 from starlette.requests import Request
@@ -58,7 +58,7 @@ class MendPages:
         run = self._find_run(request, access)
         if self._followers >= MAX_FOLLOWERS:
             return PlainTextResponse("As many pages as allowed are live.\n", 503, {"retry-after": "30"})
-        return answer_with_events(self._follow(run))
+        return answer_with_events(self._follow(run, lambda: self._frame.access.may_follow(access)))
 
     async def edit(self, request: Request) -> Response:
         """The payload as it is, not masked: what is hidden could not be sent again. Raises PageNotFound."""
@@ -97,11 +97,11 @@ class MendPages:
         except UnicodeDecodeError:
             return "", False, f"It is no text. {ELSEWHERE}"
 
-    async def _follow(self, run: MendRun) -> AsyncIterator[dict[str, str]]:
+    async def _follow(self, run: MendRun, is_allowed: Callable[[], bool]) -> AsyncIterator[dict[str, str]]:
         self._followers += 1
         try:
             seen = -1
-            while True:
+            while is_allowed():
                 if run.version != seen:
                     seen = run.version
                     yield {"event": "run", "data": render("_run.html", PAGES, run=run)}

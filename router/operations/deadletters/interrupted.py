@@ -1,6 +1,6 @@
 """Finish an interrupted replay: remove the dead letters whose messages stand in their streams.
 
-Its messages stand above the stream's floor and bear its secret, so each that stands there is proven to be sent. That one was not sent is
+Its messages stand above the stream's floor and bear a proof, so each that stands there is proven to be sent. That one was not sent is
 proven only while every message above the floor still stands there. A work queue removes each message that was consumed, the routers
 remove assignments that are done, and any stream may have removed its oldest: then it is not known what was sent.
 """
@@ -8,16 +8,19 @@ remove assignments that are done, and any stream may have removed its oldest: th
 from __future__ import annotations
 
 import asyncio
+import hmac
+import re
 from collections.abc import AsyncIterator, Collection, Sequence
 
 from router.core.errors import RouterError
 from router.delivery.api import JetStream, Json, StoredMessage, nanos
 from router.delivery.stream_reader import open_reader
 from router.operations.deadletters.discard import remove
-from router.operations.deadletters.journal import JournalEntry
+from router.operations.deadletters.journal import JournalEntry, prove
 from router.operations.deadletters.original import REPLAY_RUN
 from router.operations.deadletters.selection import SELECTION_PAGE
 
+REPLAYED_ID = re.compile(r"replay:[0-9]{1,19}:[0-9]{1,19}", re.ASCII)
 SETTLE_DELAY_S = 0.25  # after its process is gone: what it sent has been stored by then
 MAX_GETS_AT_ONCE = 100  # of single messages
 
@@ -78,8 +81,13 @@ async def _get_range(jetstream: JetStream, stream: str, start: int, last: int) -
 
 
 def _list_sent(found: Sequence[StoredMessage], runs: Collection[str]) -> list[int]:
-    """The dead letters of those messages that a replay sent."""
-    return [read_letter_sequence(message.headers["Nats-Msg-Id"]) for message in found if message.headers.get(REPLAY_RUN) in runs]
+    """The dead letters of those messages that a replay sent. Others may bear such a header: who receives a message may copy its headers."""
+    ids = [(message.headers.get("Nats-Msg-Id", ""), message.headers[REPLAY_RUN]) for message in found if REPLAY_RUN in message.headers]
+    return [read_letter_sequence(one) for one, proof in ids if REPLAYED_ID.fullmatch(one) and _is_proven(one, proof, runs)]
+
+
+def _is_proven(message_id: str, proof: str, runs: Collection[str]) -> bool:
+    return any(hmac.compare_digest(proof.encode("utf-8", "replace"), prove(run, message_id).encode()) for run in runs)
 
 
 async def _keep_older(jetstream: JetStream, letters: str, sequences: Sequence[int], written: int) -> list[int]:

@@ -5,7 +5,8 @@ One key in a bucket beside the dead letters' stream, gone when a replay ended we
     {voice, runs[…], floors{stream: sequence}, since, written}
 
     voice    an inbox on which the process answers while it is connected: an answer means that a replay is running
-    runs     secrets in the header `x-replay-run` of its messages: no other client can claim to have sent them
+    runs     secrets: the header `x-replay-run` of a message proves by one of them that a replay sent it under its id. Who receives the
+             message sees the proof, and can make none for another id
     floors   in each target stream, the last sequence before its first message: whatever it sent stands above
     since    when the dead letters' stream was created: in another one the same sequence is another dead letter
     written  in a copy of that stream, restored or promoted: the time of the entry; only older dead letters are the same
@@ -16,6 +17,7 @@ The key is written with the revision that was read, so of two that start at once
 from __future__ import annotations
 
 import asyncio
+import hmac
 from collections.abc import Mapping
 from secrets import token_hex
 
@@ -55,6 +57,11 @@ class JournalEntry(Struct, frozen=True):
 def journal_bucket(letters: str, replicas: int = 1) -> StreamSpec:
     """The bucket of the journal beside a stream of dead letters; the first replay makes it."""
     return bucket(f"{letters}_REPLAYS", replicas=replicas)
+
+
+def prove(run: str, message_id: str) -> str:
+    """Return the value of `x-replay-run` for a message of this id."""
+    return hmac.new(run.encode(), message_id.encode("utf-8", "surrogateescape"), "sha256").hexdigest()[:32]
 
 
 class ReplayJournal:

@@ -28,7 +28,7 @@ from router.delivery.partitions import is_stored_as
 from router.operations.deadletters.parse import UNREADABLE, WORKERS_SUBJECTS, DeadLetter
 
 REPLAY_COUNT = "x-replay-count"
-REPLAY_RUN = "x-replay-run"  # the secret of the replay that sent the message
+REPLAY_RUN = "x-replay-run"  # proves which replay sent the message (`journal.prove`)
 ORIGINAL_ID = "x-original-msg-id"
 MOST_REPLAYS = 3
 

@@ -32,7 +32,7 @@ from router.delivery.api import JetStream
 from router.delivery.storing import open_publisher
 from router.operations.deadletters.discard import Progress, remove
 from router.operations.deadletters.interrupted import finish, read_letter_sequence
-from router.operations.deadletters.journal import ReplayJournal
+from router.operations.deadletters.journal import ReplayJournal, prove
 from router.operations.deadletters.original import REPLAY_RUN, NotReplayed, ReplayOptions, originals_of
 from router.operations.deadletters.publishers import ReplayPublishers
 from router.operations.deadletters.selection import SELECTION_PAGE, DeadLetterBatch
@@ -154,7 +154,9 @@ class _ReplayRun:
         if not outlet.floors.keys() <= self._journal.floors.keys():
             await self._journal.note(outlet.floors)
             crashpoint("replay_noted")
-        proofs = await outlet.send([replace(effect, headers={**effect.headers, REPLAY_RUN: self._journal.run}) for effect in effects])
+        proofs = await outlet.send(
+            [replace(effect, headers={**effect.headers, REPLAY_RUN: prove(self._journal.run, effect.id)}) for effect in effects]
+        )
         crashpoint("replay_proven")
         proven = [read_letter_sequence(effect_id) for effect_id, doubt in proofs.items() if doubt is None]
         await remove(self._jetstream, self._stream, proven)

@@ -93,6 +93,7 @@ async def serve_application(
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # else any client chooses the address that its guesses of a password are counted by
         timeout_graceful_shutdown=2,
         backlog=ACCEPT_BACKLOG,
     )

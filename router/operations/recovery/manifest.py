@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from router.contracts.codec import UNREADABLE_ERRORS
 from router.core.errors import RouterError
 from router.core.whole_files import replace_file
 from router.delivery.api import Json
@@ -60,7 +61,7 @@ def read_manifest(directory: Path) -> Manifest:
         manifest = msgspec.json.decode((directory / MANIFEST).read_bytes(), type=Manifest)
     except FileNotFoundError as exc:
         raise UnusableBackup(f"{directory} has no {MANIFEST}: it is no backup, or one that did not come to its end") from exc
-    except (OSError, msgspec.DecodeError) as exc:
+    except (OSError, *UNREADABLE_ERRORS) as exc:
         raise UnusableBackup(f"{directory / MANIFEST} cannot be read: {exc}") from exc
     if manifest.format != FORMAT:
         raise UnusableBackup(f"{directory / MANIFEST} has format {manifest.format}; this version reads {FORMAT}")

@@ -10,6 +10,7 @@ from router.delivery.api import JetStream, StoredMessage
 from router.delivery.storing import open_publisher
 from router.operations.deadletters import ReplayRate, ReplayRunning, ReplayUnprovable, read_by_filter, rehearse
 from router.operations.deadletters.journal import ReplayJournal
+from router.operations.deadletters.original import REPLAY_RUN
 from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter, interrupt_replay
 from tests.support.made_anew import create_stream
 from tests.support.waiting import until
@@ -125,6 +126,21 @@ async def test_what_bears_no_secret_of_a_replay_removes_no_dead_letter(either: D
     await interrupt_replay(either, 1, run="another run")
     assert (await either.replay(2)).finished == 0
     assert await either.left() == [1]
+
+
+async def test_copied_headers_of_a_replay_prove_nothing(either: DeadLetterStreams) -> None:
+    """A worker's answer with such a header made each later replay fail, or removed a dead letter that was never sent."""
+    await either.store(2)
+    await interrupt_replay(either, 1)
+    (sent,) = await either.sent()
+    copied = {REPLAY_RUN: sent.headers[REPLAY_RUN]}
+    for headers in (copied, *({**copied, "Nats-Msg-Id": name} for name in ("result:r-1", "replay:x:1", "replay:2:1"))):
+        await either.jetstream.connection.publish(either.subject, b"answer", headers=headers)
+    await either.jetstream.connection.flush()
+    await asyncio.sleep(0.15)  # longer than the duplicate window
+    report = await either.replay(2)
+    assert (report.finished, report.sent) == (1, 1)
+    assert await either.left() == []
 
 
 async def test_dead_letters_of_another_stream_of_the_same_name_are_other_dead_letters(house: DeadLetterStreams) -> None:
