@@ -70,7 +70,9 @@ class AppContext:
         self.budgets = Budgets(jetstream, settings, alerts, infos)
         self.rates = SharedRates() if settings.rate_limits.shared else None
         self.live_marks = _build_live_marks(settings)
-        self.remembered_answers = IdempotencyCache(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
+        self.remembered_answers = IdempotencyCache(
+            settings.idempotency.entries, settings.idempotency.ttl_ms / 1000, life=lambda: jetstream.connection.reconnect_count
+        )
         self.finished = build_finished_removal(settings, jetstream, metrics, infos)
         self._add_policies()
         self._add_providers()
@@ -87,12 +89,18 @@ class AppContext:
     def _add_providers(self) -> None:
         """What is known of providers, and shared with other instances."""
         settings, policies, jetstream, infos = self.settings, self.policies, self.jetstream, self.infos
-        shared = SharedBreakers(jetstream, settings.buckets.breakers.name, settings.node_id, infos=infos)
+        shared = SharedBreakers(jetstream, settings.buckets.breakers.name, settings.node_id, wall_clock=self.budgets.clock, infos=infos)
         self.breakers = Breakers(self.metrics, self.alerts, shared, policies.get_all, rules=breaker_rules(settings.extension_breaker))
-        self.measurements = Measurements()
+        self.measurements = Measurements(today=self.budgets.clock)
         self.providers = ProviderTracker(Averages(), self.breakers.providers, self.measurements)
         self.shared_measurements = SharedMeasurements(
-            jetstream, settings.buckets.figures.name, settings.node_id, self.measurements, policies.get_all, infos=infos
+            jetstream,
+            settings.buckets.figures.name,
+            settings.node_id,
+            self.measurements,
+            policies.get_all,
+            wall_clock=self.budgets.clock,
+            infos=infos,
         )
         self.canaries = SharedCanaries(
             jetstream,
@@ -101,6 +109,7 @@ class AppContext:
             policies=policies,
             store=self.policy_store,
             alerts=self.alerts,
+            wall_clock=self.budgets.clock,
             infos=infos,
         )
         self.recorder = build_recorder(settings, self.measurements.figures_of)

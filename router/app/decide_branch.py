@@ -94,6 +94,7 @@ class DecideBranch:
             consumer=lambda: self._child.consumer,
             limits=build_decide_rules(settings).limits,
             policies=context.policies,
+            clock=context.budgets.clock,
         )
         decide = settings.decide
         ahead = ReadAhead(JetStream(context.connections.workers, settings.nats.js_domain), self._child.stream)

@@ -58,6 +58,7 @@ def build_decide_handler(context: AppContext) -> DecideHandler:
         figures=context.measurements.figures_of,
         canaries=context.canaries,
         budgets=context.budgets.table.tenants,
+        read_age=context.budgets.clock.read_age,
         evaluate=context.recorder.evaluate if context.recorder.is_on else evaluate,
     )
 
@@ -106,6 +107,7 @@ def build_answers(context: AppContext, read_in_flight: Callable[[], Iterable[Mes
         is_same=is_same,
         on_refused=note_refused(metrics, "decide"),
         read_in_flight=read_in_flight,
+        clock=context.budgets.clock,
     )
 
 

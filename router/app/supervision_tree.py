@@ -152,6 +152,7 @@ class SupervisionTree:
         budgets = self._context.budgets
         return self._family(
             "budgets",
+            Child("clock", budgets.clock.follow),
             Child("follow", budgets.live.run),
             Child("leases", budgets.leases.run),
             Child("settlement", budgets.settlement.run),

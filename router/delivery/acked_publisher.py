@@ -156,7 +156,8 @@ class AckedPublisher:
         self._count += 1  # `_make_inbox` and `_put` in place: once a message
         inbox = f"{self._inbox}{self._count}"
         self._pending[inbox] = pending
-        self._connection.publish_nowait(effect.subject, effect.data, inbox, head_with_id(effect.headers, effect.id))
+        if self._connection.is_connected:  # else `expire` sends it: the write buffer would keep each copy of an effect that is tried again
+            self._connection.publish_nowait(effect.subject, effect.data, inbox, head_with_id(effect.headers, effect.id))
 
     def _make_inbox(self) -> str:
         self._count += 1

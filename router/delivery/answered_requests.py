@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from router.core.message import Message
 from router.delivery.answers import MSG_ID, TENANT
 
-SAME_REQUEST_WITHIN_S = 2.0  # between hearing the live copy and the stored time, on two machines' clocks
+SAME_REQUEST_WITHIN_S = 2.0  # between hearing the live copy, by the server's clock as it was read last, and the stored time
 MAX_MARKS = 300_000  # answered requests whose stored copy has not come yet; some 30 MB
 
 
@@ -22,7 +22,7 @@ class AnsweredRequests:
     def __init__(self, most: int = MAX_MARKS) -> None:
         self.by_hash: dict[
             int, float
-        ] = {}  # when the newest live copy was heard, wall seconds; the processor reads it, nearly always empty
+        ] = {}  # when the newest live copy was heard, seconds since the epoch; the processor reads it, nearly always empty
         self.by_sequence: dict[int, int] = {}  # read ahead: sequence -> stored time, ns; bounded by what one run of `read_ahead` takes
         self._old: dict[int, float] = {}
         self._more: dict[int, int] = {}  # of identical requests without an id: how many beyond the first

@@ -8,14 +8,13 @@ Reply addresses are input: an answer to `$JS.API.STREAM.PURGE.…` would empty a
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
 
 from msgspec import Struct
 
 from router.contracts.headers import MAX_HEADER_BYTES, SILENCING_HEADERS, find_silencing_header
-from router.core.clock import steady
+from router.core.clock import Clock, steady, wall
 from router.core.ids import is_literal_subject
 from router.core.message import Message, Reply
 from router.delivery.connection import Connection, head_of
@@ -47,8 +46,8 @@ ASKING_HEADERS = frozenset({REPLY_TO, EXPECTED_STREAM, CONFIRM})  # they say whe
 MAX_SHARED_REQUEST_BYTES = 128 * 1024  # a larger request is not published to the other instances
 NO_SEQUENCE = 2**62  # no sequence is above it
 NOT_STORED = 2**63  # stored time, ns, of a live copy, or of one that comes again: no answer is later
-CLOCK_SLACK_S = 1.0  # a stored copy has the server's time, an answer this process's
-MAX_ADDRESS_LENGTH = 500  # of an inbox, which a client chooses; 200 000 of them are kept
+CLOCK_SLACK_S = 1.0  # a stored copy has the server's time, an answer the server's as this process reads it
+MAX_ADDRESS_BYTES = 500  # of an inbox, which a client chooses; 200 000 of them are kept
 MAX_STEMS, MAX_STEM_LENGTH = 1024, 256  # of clients whose requests are refused; an inbox is shorter
 MANY_HEADER_LETTERS = MAX_HEADER_BYTES // 8  # with fewer letters in its values a header block is not too large, so it is not measured
 
@@ -78,12 +77,14 @@ class Answers:
         is_same: Callable[[bytes, bytes], bool] = lambda one, other: one == other,
         on_refused: Callable[[str], None] = lambda _: None,
         read_in_flight: Callable[[], Iterable[Message]] = lambda: (),
+        clock: Clock = wall,
     ) -> None:
+        """`clock` is of the server that stores the requests: an answer is compared with the time of their stored copies."""
         self._connection = connection
         self._rules = rules
         self._on_refused = on_refused
         self._refusal = refusal  # the answer to a request that the stream refuses: header's name, inbox, request, its headers
-        self.live = LiveAnswers(lambda data: connection.publish_nowait(LIVE_ANSWERS, data))
+        self.live = LiveAnswers(lambda data: connection.publish_nowait(LIVE_ANSWERS, data), clock)
         identical = IdenticalRequests(lambda lines: connection.publish_nowait(IDENTICAL, "\n".join((self.live.instance, *lines)).encode()))
         self._request = b""  # whose answer is being sent
         self._stored_ns = NOT_STORED
@@ -95,7 +96,7 @@ class Answers:
             inbox_wait_s=rules.inbox_wait,
             keep_s=rules.keep,
             identical=identical,
-            read_copy_age=lambda: time.time() - self._stored_ns / 1e9,
+            read_copy_age=lambda: clock() - self._stored_ns / 1e9,
             read_in_flight=lambda: map(_build_identity, read_in_flight()),
         )
         self._listens_from: int | None = None  # sequences above this one were stored while the listener was subscribed
@@ -180,7 +181,7 @@ class Answers:
 
     def _may_reach(self, address: str) -> bool:
         rules = self._rules
-        if len(address) > MAX_ADDRESS_LENGTH:
+        if len(address) > MAX_ADDRESS_BYTES or (not address.isascii() and len(address.encode("utf-8", "replace")) > MAX_ADDRESS_BYTES):
             return False
         return address.startswith(rules.prefixes) and not address.startswith(rules.own) and is_literal_subject(address)
 

@@ -34,7 +34,8 @@ MAX_REPEATED = 10_000  # different contents of identical requests
 MAX_WATCHED_BYTES = 8 * 1024 * 1024  # of answers that wait for the second look; above it all inboxes are answered at once
 SEARCH_DISTANCE = 16  # places to each side in which an inbox that another instance answered is searched
 MAX_LINES = 2_000  # of one message
-MAX_LINE_LENGTH = 512  # characters
+MAX_LINE_LENGTH = 544  # characters: an inbox has at most 500 bytes, and two numbers stand before it
+MAX_TOLD = 64 * 1024  # characters of one message, far below the server's max_payload: above it the server would close the connection
 
 
 class IdenticalRequests:
@@ -50,6 +51,7 @@ class IdenticalRequests:
         self._others_at: float | None = None  # when another instance was heard; None: this one has just started
         self.first_ones: OrderedDict[CorrelationKey, WaitingInbox] = OrderedDict()  # answered while no other request had its bytes
         self._lines: list[str] = []
+        self._told = 0  # characters of these lines
         self._announcing: set[str] = set()  # other instances that were heard since this one announced itself, or kept silent
         self._announced_at = -inf
         self._pause = spread(ANNOUNCE_EVERY_S)
@@ -119,8 +121,10 @@ class IdenticalRequests:
         """Tell the other instances with the next `announce`, if the bytes are repeated."""
         if self.shift is None or not one[1] or checksum not in self._keys or self.is_alone(now):
             return
-        self._lines.append(f"{checksum} {one[1] + self.shift} {one[0]}")
-        if len(self._lines) >= MAX_LINES:
+        line = f"{checksum} {one[1] + self.shift} {one[0]}"
+        self._lines.append(line)
+        self._told += len(line)
+        if self._told >= MAX_TOLD or len(self._lines) >= MAX_LINES:
             self._flush(now)
 
     def announce(self, now: float) -> None:
@@ -142,7 +146,7 @@ class IdenticalRequests:
 
     def _flush(self, now: float) -> None:
         self._tell(self._lines)
-        self._lines, self._announced_at = [], now
+        self._lines, self._told, self._announced_at = [], 0, now
 
     def read(self, line: str) -> tuple[CorrelationKey, int, str] | None:
         """Read another instance's line: the key of the bytes, the number of the request here, its inbox. None: it is unknown here."""

@@ -23,7 +23,7 @@ from typing import Generic, Protocol
 from msgspec import Struct
 
 from router.core.ack_subject import parse_ack_subject
-from router.core.clock import steady, wall
+from router.core.clock import Clock, steady, wall
 from router.core.errors import BrokerUnavailable
 from router.core.fair_queue import FairQueue
 from router.core.fair_slots import FairSlots
@@ -49,7 +49,7 @@ MAX_WAITING_WHILE_BEHIND = 16  # waiting handlers of one tenant, while the socke
 
 
 class LiveRequest(Struct, gc=False):
-    """A live copy in the queue; or a stored one that was read ahead (`stored`), without an inbox. `heard_at`: wall seconds."""
+    """A live copy in the queue; or a stored one that was read ahead (`stored`), without an inbox. `heard_at`: seconds since the epoch."""
 
     subject: str
     data: bytes
@@ -89,7 +89,9 @@ class LiveRequests(Generic[A]):
         is_high: Callable[[A], bool] = lambda _: False,
         observer: LiveObserver,
         rules: LiveRules = LiveRules(),  # noqa: B008 - frozen
+        clock: Clock = wall,
     ) -> None:
+        """`clock` is of the server that stores the requests: their age, and which stored copy is whose, depend on it."""
         self._answers = answers
         self._consumer = consumer
         self._marks = marks
@@ -110,7 +112,9 @@ class LiveRequests(Generic[A]):
             refuse=refuse,
             may_find_room=self._may_find_room,
             on_refused=observer.on_refused,
+            clock=clock,
         )
+        self._clock = clock
         self._newest_ns = 0
         self._handled = 0  # live copies; their stored copies are pending, but need only an ack
         self._is_working = False
@@ -155,7 +159,7 @@ class LiveRequests(Generic[A]):
         else:
             share = asker.tenant_id, self._is_high(asker)
             if not self._may_find_room(share, len(data)) or not self._enqueue(
-                LiveRequest(subject, data, heads, inbox, asker.tenant_id, wall()), share
+                LiveRequest(subject, data, heads, inbox, asker.tenant_id, self._clock()), share
             ):
                 self._turn_away(asker, data, heads, inbox)
 
@@ -269,7 +273,7 @@ class LiveRequests(Generic[A]):
 
     def _message(self, request: LiveRequest, subscription: Subscription) -> Message:
         """The message as its stored copy will be, without a sequence: its time is unique instead."""
-        self._newest_ns = max(self._newest_ns + 1, int(wall() * 1e9))
+        self._newest_ns = max(self._newest_ns + 1, int(self._clock() * 1e9))
         subject = subscription.subject or request.subject
         return Message(subject, request.data, request.headers, subscription.stream, subscription.durable, 0, self._newest_ns, 1, "")
 
@@ -307,10 +311,10 @@ class LiveRequests(Generic[A]):
             if outcome.reply is not None:
                 self._send(request, outcome.reply)
             self._mark(request)
-            self._observer.on_live(ANSWERED, wall() - request.heard_at)
+            self._observer.on_live(ANSWERED, self._clock() - request.heard_at)
         elif isinstance(outcome, Dead) and outcome.reply is not None:  # the stored copy makes the dead letter
             self._send(request, outcome.reply)
-            self._observer.on_live(ANSWERED, wall() - request.heard_at)
+            self._observer.on_live(ANSWERED, self._clock() - request.heard_at)
         else:
             self._leave_request(request)
 

@@ -20,7 +20,8 @@ from router.core.clock import Clock, wall
 MAX_ANSWERS = 100_000  # entries in each of two generations, two for a request: some 25 MB together
 KEEP_S = 10.0
 MAX_LINES = 2_000  # of one message
-MAX_LINE_LENGTH = 512  # an inbox is shorter
+MAX_LINE_LENGTH = 544  # characters: an inbox has at most 500 bytes
+MAX_TOLD = 64 * 1024  # characters of one message, far below the server's max_payload
 
 
 class LiveAnswers:
@@ -31,10 +32,11 @@ class LiveAnswers:
         self._clock = clock
         self.instance = token_hex(8)  # it ignores its own messages
         self._own = self.instance.encode()
-        self._young: dict[int, float] = {}  # checksums, and hashes of inbox and checksum -> wall seconds
+        self._young: dict[int, float] = {}  # checksums, and hashes of inbox and checksum -> seconds since the epoch
         self._old: dict[int, float] = {}
         self._generation_at = 0.0
         self._lines: list[str] = []
+        self._told = 0  # characters of these inboxes
         self.is_on = False  # this instance answers live copies
         self.is_used = False  # an instance answers live copies, or did lately; a plain attribute, because each answer reads it
 
@@ -45,11 +47,12 @@ class LiveAnswers:
         if not self._lines:
             asyncio.get_running_loop().call_soon(self._tell)
         self._lines.append(f"{checksum} {inbox}")
-        if len(self._lines) >= MAX_LINES:
+        self._told += len(inbox)
+        if self._told >= MAX_TOLD or len(self._lines) >= MAX_LINES:
             self._tell()
 
     def has(self, inbox: str, request: bytes, since: float) -> bool:
-        """Whether it was answered after `since`, wall seconds: the time when this copy was stored, or heard."""
+        """Whether it was answered after `since`, seconds since the epoch: the time when this copy was stored, or heard."""
         return self._is_after(hash((inbox, crc32(request))), since)
 
     def has_request(self, request: bytes, since: float) -> bool:
@@ -99,4 +102,4 @@ class LiveAnswers:
     def _tell(self) -> None:
         if self._lines:
             self._publish("\n".join((self.instance, *self._lines)).encode())
-            self._lines = []
+            self._lines, self._told = [], 0

@@ -14,10 +14,12 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from heapq import heappop, heappush
 from typing import TypeVar
 
 from msgspec import Struct
 
+from router.core.backoff import delay_after
 from router.core.clock import steady
 from router.core.errors import RouterError
 from router.core.message import Message
@@ -32,6 +34,7 @@ ATTEMPTS_EXHAUSTED = Fault(
 )
 ATTEMPTS_UNAVAILABLE = "attempts"
 MAX_SETTLED = 10_000  # of the messages that came more than once, so many are known after their end
+MAX_SENT_BACK = 50_000  # above what `max_delayed` allows: other processes may have had many of them by now
 
 T = TypeVar("T")
 
@@ -45,11 +48,13 @@ class Ended(Struct, frozen=True):
     until: float
 
 
-class SentBack(Struct, frozen=True):
-    """A message that this process NAKed: its entry as this process wrote it, and when to forget it (steady seconds)."""
+class SentBack(Struct):
+    """A message that this process NAKed: its entry as this process wrote it. Times are steady seconds."""
 
     record: AttemptRecord | None
-    until: float
+    until: float  # when to forget it
+    due: float  # when it can come again
+    is_delayed: bool = True  # counted in `delayed`
 
 
 class RedeliveryTracker:
@@ -62,12 +67,14 @@ class RedeliveryTracker:
         self._outages = outages
         self._one_retries = asyncio.Lock()
         self._sent_back: OrderedDict[tuple[int, int], SentBack] = OrderedDict()  # oldest first
+        self._due: list[tuple[float, tuple[int, int]]] = []  # a heap of them, by when they can come again
+        self._delayed = 0
         self._settled: OrderedDict[tuple[int, int], Ended] = OrderedDict()  # oldest first; its marks are gone, so nothing else tells
         self._now = steady
 
     def pop_sent_back(self, message: Message) -> SentBack | None:
         """Why it comes again: this process NAKed it. None: its redelivery is unexplained."""
-        return self._sent_back.pop((message.sequence, message.stored_ns), None)
+        return self._drop((message.sequence, message.stored_ns))
 
     def is_sent_back(self, message: Message) -> bool:
         """Whether this process NAKed it, and expects it again."""
@@ -87,8 +94,21 @@ class RedeliveryTracker:
 
     @property
     def delayed(self) -> int:
-        """How many we NAKed, and expect again."""
-        return len(self._sent_back)
+        """How many we NAKed, and cannot come again yet. What can waits for a pull request, so it must not keep one from being sent."""
+        now = self._now() if self._due else 0.0
+        while self._due and self._due[0][0] <= now:
+            due, key = heappop(self._due)
+            entry = self._sent_back.get(key)
+            if entry is not None and entry.is_delayed and entry.due == due:
+                entry.is_delayed = False
+                self._delayed -= 1
+        return self._delayed
+
+    def _drop(self, key: tuple[int, int]) -> SentBack | None:
+        entry = self._sent_back.pop(key, None)
+        if entry is not None and entry.is_delayed:
+            self._delayed -= 1
+        return entry
 
     def on_sent_back(self, message: Message, outcome: Retry) -> None:
         """It was NAKed: it will come again, and that will be no surprise."""
@@ -98,8 +118,14 @@ class RedeliveryTracker:
         elif not outcome.uses_attempt:
             self._attempt_counter.give_back(message, was_begun=True)
         self._settled.pop((message.sequence, message.stored_ns), None)
-        until = self._now() + 2 * self._subscription.options.ack_wait
-        self._sent_back[(message.sequence, message.stored_ns)] = SentBack(record, until)
+        options, now, key = self._subscription.options, self._now(), (message.sequence, message.stored_ns)
+        delay = outcome.delay if outcome.delay is not None else delay_after(message.attempts, options.backoff)
+        self._drop(key)
+        self._sent_back[key] = SentBack(record, now + 2 * options.ack_wait, now + delay)
+        self._delayed += 1
+        heappush(self._due, (now + delay, key))
+        if len(self._sent_back) > MAX_SENT_BACK:
+            self._drop(next(iter(self._sent_back)))  # its redelivery will be unexplained: slower, and counted all the same
 
     def on_settled(self, message: Message, ack: bytes | None, *, is_exhausted: bool) -> None:
         """The last ack of a redelivery was sent. Where its attempts are exhausted its entry stays: another process may have another one."""
@@ -120,7 +146,7 @@ class RedeliveryTracker:
         """Called by the subscription's timer."""
         now = self._now()
         while self._sent_back and next(iter(self._sent_back.values())).until < now:
-            self._sent_back.popitem(last=False)  # another instance has it
+            self._drop(next(iter(self._sent_back)))  # another instance has it
         while self._settled and next(iter(self._settled.values())).until < now:
             self._settled.popitem(last=False)
 

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from router.core.clock import wall
+from router.core.clock import Clock, wall
 from router.delivery.answered_requests import AnsweredRequests, key_of
 from router.delivery.answers import MSG_ID, Answers
 from router.delivery.frame_parser import PlainFrames
@@ -47,6 +47,7 @@ class Refusals(Generic[A]):
         refuse: Callable[[A, int], bytes],
         may_find_room: Callable[[Share, int], bool],
         on_refused: Callable[[str, int], None],
+        clock: Clock = wall,
     ) -> None:
         self._answers = answers
         self._marks = marks
@@ -58,7 +59,8 @@ class Refusals(Generic[A]):
         self._on_refused = on_refused
         self._full: set[Share] = set()  # those without room
         self._counts: dict[str, int] = {}  # by tenant, not reported yet
-        self._at = 0.0  # wall seconds
+        self._at = 0.0  # of `clock`
+        self._clock = clock
         self.is_allowed = True  # whether the subject is served
 
     def take(self, frames: PlainFrames, chunk: bytes, at: int) -> int:
@@ -115,8 +117,8 @@ class Refusals(Generic[A]):
 
     def _mark(self, keys: Sequence[int], bare: Sequence[int]) -> None:
         """The stored copies need nothing but an ack. `live.note` is not called: the mark is enough."""
-        now = wall()
-        if now - self._at > SHARED_TIME_S:
+        now = self._clock()
+        if abs(now - self._at) > SHARED_TIME_S:
             self._at = now
         if keys:
             self._marks.add_ids(keys, self._at)

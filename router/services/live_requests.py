@@ -8,6 +8,7 @@ from functools import partial
 from router.config import Settings
 from router.contracts.alert import WARNING, Alert
 from router.contracts.decision import OVERLOADED
+from router.core.clock import Clock
 from router.delivery.answered_requests import AnsweredRequests
 from router.delivery.answers import Answers
 from router.delivery.consumer import Consumer
@@ -66,6 +67,7 @@ def build_live_requests(
     consumer: Callable[[], Consumer | None],
     limits: RequestLimits,
     policies: PolicyTable,
+    clock: Clock,
 ) -> LiveRequests[RequestOrigin] | None:
     """None where the settings switch it off, or the listener receives no live copies (`marks` is None)."""
     admission, served = settings.admission, frozenset(settings.tenants_allowed)
@@ -81,6 +83,7 @@ def build_live_requests(
         refuse=build_overload_reply,
         is_high=lambda origin: policies.has_high and policies.is_high(origin.tenant_id, origin.policy_id),
         observer=LiveMetrics(metrics, alerts),
+        clock=clock,
         rules=LiveRules(
             after_s=admission.fair_after_ms / 1000,
             refuse_after_s=admission.overloaded_after_ms / 1000,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from hashlib import blake2b
+from heapq import heappop, heappush
 
 from msgspec import Struct
 
@@ -32,7 +33,23 @@ class _Refused(Struct):
 
     broken: BrokenContract
     until: float
-    is_anothers: bool = False
+    is_anothers: bool
+    request: bytes  # digest of its inbox and data
+    number: int
+
+
+class _Numbers(Struct):
+    """Which numbers the pending requests of one inbox and the same data have."""
+
+    next: int = 0
+    free: list[int] = []  # a heap: those below `next` whose request is counted
+
+    def take(self) -> int:
+        """Return the lowest number that is free: the other instances, which hear the same requests, find the same."""
+        if self.free:
+            return heappop(self.free)
+        self.next += 1
+        return self.next - 1
 
 
 class RefusedRequests:
@@ -45,6 +62,7 @@ class RefusedRequests:
         self._clock = clock
         self._pending: dict[str, _Refused] = {}  # by digest, oldest first
         self._told_by_others: dict[str, float] = {}  # digests that another instance counts, and until when they are kept; oldest first
+        self._numbers: dict[bytes, _Numbers] = {}  # by the digest of a request: it may be sent again while it is pending
         self._untold: list[str] = []
         self._has_some = asyncio.Event()
 
@@ -53,17 +71,12 @@ class RefusedRequests:
         if len(self._pending) >= MAX_PENDING:
             self._lose(1)
             return
-        digest = self._find_free(inbox, data)
-        self._pending[digest] = _Refused(broken, self._clock() + SETTLE_S, digest in self._told_by_others)
+        request = blake2b(data + f"\x00{inbox}".encode("utf-8", "replace"), digest_size=DIGEST_BYTES).digest()
+        number = self._numbers.setdefault(request, _Numbers()).take()
+        digest = blake2b(request + b"%d" % number, digest_size=DIGEST_BYTES).hexdigest()
+        self._pending[digest] = _Refused(broken, self._clock() + SETTLE_S, digest in self._told_by_others, request, number)
         self._untold.append(digest)
         self._has_some.set()
-
-    def _find_free(self, inbox: str, data: bytes) -> str:
-        """Its digest; a request that is sent again to the same inbox has the next number, as on the other instances."""
-        number = 0
-        while (digest := _make_digest(inbox, data, number)) in self._pending:
-            number += 1
-        return digest
 
     def on_told(self, data: bytes) -> None:
         """Another instance refused these requests too."""
@@ -81,10 +94,17 @@ class RefusedRequests:
         now = self._clock()
         while self._pending and (is_ending or self._pending[next(iter(self._pending))].until <= now):
             refused = self._pending.pop(next(iter(self._pending)))
+            self._free_number(refused)
             if not refused.is_anothers:
                 self._note(refused.broken)
         while self._told_by_others and self._told_by_others[first := next(iter(self._told_by_others))] <= now:
             del self._told_by_others[first]
+
+    def _free_number(self, refused: _Refused) -> None:
+        numbers = self._numbers[refused.request]
+        heappush(numbers.free, refused.number)
+        if len(numbers.free) == numbers.next:
+            del self._numbers[refused.request]
 
     async def run(self, connection: Connection) -> None:
         sid = await connection.subscribe_direct(REFUSED, lambda _subject, _reply, data, _headers: self.on_told(data))
@@ -105,9 +125,3 @@ class RefusedRequests:
         while self._untold:
             lines, self._untold = self._untold[:MAX_LINES], self._untold[MAX_LINES:]
             connection.publish_nowait(REFUSED, "\n".join((self._instance, *lines)).encode())
-
-
-def _make_digest(inbox: str, data: bytes, number: int) -> str:
-    digest = blake2b(data, digest_size=DIGEST_BYTES)
-    digest.update(f"\x00{inbox}\x00{number}".encode("utf-8", "replace"))
-    return digest.hexdigest()

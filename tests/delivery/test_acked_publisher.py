@@ -220,6 +220,19 @@ async def test_while_there_is_no_connection_nothing_is_sent_again(silent: Silent
     assert silent.sent == ["a"]
 
 
+async def test_what_is_tried_again_without_a_connection_fills_no_buffer(silent: Silent) -> None:
+    """Each try left a copy in the write buffer: an outage of the broker became the end of a process."""
+    silent.connection.is_connected = False
+    for number in range(10):
+        silent.now = 6.0 * number
+        silent.store("a")
+        silent.publisher.expire()
+    assert (silent.sent, len(silent.told)) == ([], 9)
+    silent.connection.is_connected, silent.connection.reconnect_count = True, 1
+    silent.publisher.expire()
+    assert silent.sent == ["a"]
+
+
 async def test_all_keys_of_a_bucket_have_one_leader(silent: Silent) -> None:
     """One of them is tried again, and its publish ack sends the others again."""
     for key in ("a", "b"):

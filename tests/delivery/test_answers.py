@@ -7,11 +7,13 @@ import pytest
 from msgspec.structs import replace
 
 from router.core.message import Message, Reply
-from router.delivery.answers import IDENTICAL, MAX_ADDRESS_LENGTH, Answers, ReplyRules
+from router.delivery.answers import IDENTICAL, MAX_ADDRESS_BYTES, Answers, ReplyRules
+from router.delivery.identical import IdenticalRequests
 from tests.support.delivery import FakeConnection, a_delivery
 from tests.support.waiting import until
 
 INBOX = "_INBOX.abc.1"
+KEY = 7
 YES = Reply(b"yes")
 ARROWS = ["$JS.API.STREAM.PURGE.ROUTER_DLQ", "$KV.ROUTER_ATTEMPTS.a", "beamline.router.v1.decide", "_INBOX", "x._INBOX.a", "_inbox.a"]
 NO_LITERALS = ["_INBOX.>", "_INBOX.*", "_INBOX.a.*.b", "_INBOX.", "_INBOX..a", "_INBOX.a b", "_INBOX.a\r\nPUB x 0", "_R_.a\t"]
@@ -76,10 +78,24 @@ async def test_an_address_outside_the_prefixes_or_no_literal_is_counted_and_neve
 
 async def test_an_address_of_many_letters_is_not_kept(connection: FakeConnection, answers: Answers) -> None:
     """The listener keeps 200 000 addresses; each may have as many letters as the server allows, which is 4096."""
-    longest = "_INBOX." + "a" * (MAX_ADDRESS_LENGTH - len("_INBOX."))
-    for inbox in (longest, longest + "a"):
+    longest = "_INBOX." + "a" * (MAX_ADDRESS_BYTES - len("_INBOX."))
+    for inbox in (longest, longest + "a", "_INBOX." + "\U0001f600" * 124):
         answers.on_request("work", inbox, inbox.encode(), None)
-    assert (answers._correlator.pending, answers.refused) == (1, 1)
+    assert (answers._correlator.pending, answers.refused) == (1, 2)
+
+
+def test_what_instances_tell_one_another_of_the_longest_inboxes_fits_into_a_message_and_is_read() -> None:
+    """Lines of the longest were not read, so each of their requests was answered twice; and 2 000 of them were above max_payload."""
+    told: list[str] = []
+    here, there = IdenticalRequests(lambda lines: told.append("\n".join(lines))), IdenticalRequests(lambda _: None)
+    for one in (here, there):
+        one.shift = 2**62
+        one.note(KEY, b"same")
+    for number in range(1, 1500):
+        here.tell_answered(crc32(b"same"), (f"_INBOX.{number:{MAX_ADDRESS_BYTES - 7}}", number, 0.0, b""), 0.0)
+    here.announce(1.0)
+    assert max(map(len, told)) < 128 * 1024
+    assert [read[1] for text in told for line in text.split("\n") if (read := there.read(line))] == list(range(1, 1500))
 
 
 async def test_the_inbox_of_a_message_in_flight_is_kept_as_long_as_that(connection: FakeConnection) -> None:

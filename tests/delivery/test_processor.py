@@ -442,11 +442,20 @@ async def test_nothing_begins_while_the_consumer_is_paused_and_all_of_it_when_it
 
 
 async def test_what_was_sent_away_counts_against_the_room_above_what_may_be_delayed() -> None:
-    async with a_processor(Begun(Retry(FAULT)), prefetch=10, max_delayed=3) as bench:
+    async with a_processor(Begun(Retry(FAULT, delay=600.0)), prefetch=10, max_delayed=3) as bench:
         for sequence in range(1, 6):
             bench.take(sequence)
         await until(lambda: bench.acks(5))
         assert bench.processor.free_capacity() == 8
+
+
+async def test_what_may_come_again_has_room_to_come() -> None:
+    """It comes by pull requests alone: all consumers stood still until it was forgotten, two ack waits later."""
+    async with a_processor(Begun(Retry(FAULT, delay=0.05)), prefetch=10, max_delayed=3) as bench:
+        for sequence in range(1, 14):
+            bench.take(sequence)
+        await until(lambda: bench.acks(13))
+        await until(lambda: bench.processor.free_capacity() == 10)
 
 
 # -- handlers that fail ------------------------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
 """The command `router` with a wall clock that can be stepped, as a bad time server would: `python -m tests.faults.clocked serve …`.
 
-SIGUSR1 five minutes ahead, SIGUSR2 five minutes behind, SIGWINCH right again: signals that the command itself does not hear.
+SIGUSR1 five minutes ahead, SIGUSR2 five minutes behind, SIGWINCH right again: signals that the command itself does not hear. The
+variable CLOCK_AHEAD_S says how many seconds ahead it begins.
 The steady clock stays what it is, as on any system.
 """
 
+import os
 import signal
 import time
 from types import FrameType
@@ -11,7 +13,7 @@ from types import FrameType
 OFFSETS_S = {signal.SIGUSR1: 300, signal.SIGUSR2: -300, signal.SIGWINCH: 0}
 
 _real_s, _real_ns = time.time, time.time_ns
-_offset_s = 0
+_offset_s = int(os.environ.get("CLOCK_AHEAD_S", "0"))
 
 
 def make_steppable() -> None:

@@ -1,6 +1,9 @@
 """A request that every listener refuses is counted by one instance."""
 
+from hashlib import blake2b
 from itertools import pairwise
+
+import pytest
 
 from router.services.refused_requests import REFUSED, SETTLE_S, RefusedRequests
 from router.services.violation_windows import BrokenContract
@@ -85,3 +88,23 @@ def test_more_refused_requests_than_are_kept_are_lost_and_counted() -> None:
     for number in range(10_003):
         listeners.instances["a"].add(f"_INBOX.{number}", b"", a_broken_contract())
     assert listeners.lost == 3
+
+
+def test_the_same_request_many_times_costs_as_much_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each was compared with all that were pending: a burst kept the event loop busy for seconds."""
+    made: list[int] = []
+
+    def digest(data: bytes, **options: int) -> object:
+        made.append(len(data))
+        return blake2b(data, **options)
+
+    monkeypatch.setattr("router.services.refused_requests.blake2b", digest)
+    listeners = Listeners("a", "b")
+    for _ in range(300):
+        for instance in listeners.instances.values():
+            instance.add("_INBOX.1", b"x", a_broken_contract())
+    assert len(made) <= 2 * 600
+    listeners.tell()
+    listeners.settle()
+    assert [name for name, _ in listeners.counted] == 300 * ["a"]
+    assert not listeners.instances["a"]._numbers

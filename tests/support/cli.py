@@ -75,10 +75,12 @@ def _call(arguments: Sequence[str], given: bytes, environ: Mapping[str, str] | N
 
 
 @contextmanager
-def serve_router(*arguments: str, cwd: Path | None = None, environ: Mapping[str, str] | None = None) -> Iterator["ServedRouter"]:
+def serve_router(
+    *arguments: str, cwd: Path | None = None, environ: Mapping[str, str] | None = None, command: Sequence[str] = COMMAND
+) -> Iterator["ServedRouter"]:
     """`router serve …`, ready; killed in the end if it still runs."""
     process = subprocess.Popen(
-        [*COMMAND, "serve", *arguments],
+        [*command, "serve", *arguments],
         stdout=PIPE,
         stderr=PIPE,
         text=True,

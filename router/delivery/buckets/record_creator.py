@@ -73,7 +73,8 @@ class RecordCreator:
         inbox = f"{self._inbox}{self._count}"
         self._pending[inbox] = PendingCreate(key, record, self._now(), created)
         crashpoint("before_create")
-        self._connection.publish_nowait(self._prefix + key, record, inbox, IS_FREE)
+        if self._connection.is_connected:  # else `_look` sends it: the write buffer would keep each copy of a record that is tried again
+            self._connection.publish_nowait(self._prefix + key, record, inbox, IS_FREE)
         return created
 
     def _make_inbox(self) -> str:

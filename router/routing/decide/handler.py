@@ -118,7 +118,9 @@ class DecideHandler:
         canaries: CanaryMeter = NULL_CANARY_METER,
         budgets: Mapping[str, TenantBudgets] = NO_BUDGETS,
         now: Clock = steady,
+        read_age: Callable[[float], float] = lambda stored_at: wall() - stored_at,
     ) -> None:
+        """`read_age`: seconds since a stored time, by the clock of the server that stores: this machine's may be wrong."""
         self._policies = policies
         self._meter = meter
         self._rules = rules
@@ -144,6 +146,7 @@ class DecideHandler:
         self._in_progress: SingleFlight[None] = SingleFlight()
         self._assignments = assignments  # assignments of earlier requests, for those that follow one up
         self._now = now
+        self._read_age = read_age
 
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
         started = self._now()
@@ -157,7 +160,7 @@ class DecideHandler:
             return refuse_request(FOREIGN_TENANT_FAULT, reading, UNAUTHORIZED)
         known = self._cache.recall(request, message.data)
         if known is not CacheResult.NEW:
-            return self._answer(request, self._recall(known), started)
+            return self._answer_again(known, request, message, started)
         if PREVIOUS_REQUEST in request.context and self._assignments is not None:
             return self._follow_up(self._assignments, request, message, started)
         return self._start(request, message, started, None)
@@ -184,6 +187,19 @@ class DecideHandler:
             return Done(reply=reply_without_assignment(request, answer, skipped))
         return Done(reply=reply_to(request, answer))
 
+    def _answer_again(
+        self, known: Decision | CacheResult, request: RouteRequest, message: Message, started: float
+    ) -> Outcome | Awaitable[Outcome]:
+        """Answer a request that was decided before, from memory.
+
+        A pushed one that is delivered again was not acked; and a server that was away may have lost its assignment, with the ack or without
+        it. So its assignment is looked up, or made again, and published: what is stored already is no second one.
+        """
+        may_be_lost = self._is_pushed(request) and (message.deliveries > 1 or not self._cache.is_of_this_life)
+        if self._push is not None and isinstance(known, Decision) and may_be_lost:
+            return self._push_assignment(self._push, request, message, started, None)
+        return self._answer(request, self._recall(known), started)
+
     def _find_skip_reason(self, request: RouteRequest) -> SkippedAssignment | None:
         """Why this request is decided without the assignment that it asks for; None: it gets one."""
         return SWITCHED_OFF if self._push is None else self._push.find_skip_reason(request.tenant_id)
@@ -197,10 +213,14 @@ class DecideHandler:
     async def _follow_up(self, known: AssignmentLookup, request: RouteRequest, message: Message, started: float) -> Outcome:
         """Handle a request that follows up another of its tenant. Raises BrokerUnavailable while that assignment cannot be read."""
         previous = await find_previous(known, request)
+        return await self._start_after_wait(request, message, started, previous)
+
+    async def _start_after_wait(self, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None) -> Outcome:
         again = self._cache.recall(request, message.data)  # its twin may have come meanwhile
-        if again is not CacheResult.NEW:
-            return self._answer(request, self._recall(again), started)
-        outcome = self._start(request, message, started, previous)
+        if again is CacheResult.NEW:
+            outcome = self._start(request, message, started, previous)
+        else:
+            outcome = self._answer_again(again, request, message, started)
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
     async def _decide_after(
@@ -208,11 +228,7 @@ class DecideHandler:
     ) -> Outcome:
         """Decide when what is leased has grown, or cannot grow. Raises BrokerUnavailable."""
         await short.wait()
-        again = self._cache.recall(request, message.data)  # its twin may have come meanwhile
-        if again is not CacheResult.NEW:
-            return self._answer(request, self._recall(again), started)
-        outcome = self._start(request, message, started, previous)
-        return await outcome if isinstance(outcome, Awaitable) else outcome
+        return await self._start_after_wait(request, message, started, previous)
 
     async def _decide_in_pipeline(
         self, policy: Policy, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
@@ -269,6 +285,11 @@ class DecideHandler:
         refusal = push.find_refusal(request)
         if refusal is not None:
             return self._answer(request, refusal, started)
+        return self._push_assignment(push, request, message, started, previous)
+
+    def _push_assignment(
+        self, push: AssignmentPusher, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
+    ) -> Outcome | Awaitable[Outcome]:
         return push.push(
             request,
             message,
@@ -301,9 +322,9 @@ class DecideHandler:
 
     def _decide(self, request: RouteRequest, message: Message, now: float, previous: PreviousAttempt | None) -> Decision | Refusal | Policy:
         """The answer; or the policy, where its extensions must be called first."""
-        if self._rules.max_age is not None and wall() - message.stored_at > self._rules.max_age:
+        if self._rules.max_age is not None and self._read_age(message.stored_at) > self._rules.max_age:
             return TOO_OLD
-        if REPLY_TO in message.headers and not request.push_assignment and wall() - message.stored_at > self._rules.patience:
+        if REPLY_TO in message.headers and not request.push_assignment and self._read_age(message.stored_at) > self._rules.patience:
             return NO_LONGER_AWAITED
         policy = self._policies.find(request.tenant_id, request.policy_id)
         if policy is None:

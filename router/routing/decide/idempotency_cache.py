@@ -11,6 +11,7 @@ Operators look decisions up in the same cache by a request's ids. It has no inde
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from enum import Enum
 
 from msgspec import Struct
@@ -42,6 +43,7 @@ class CachedDecision(Struct, frozen=True, gc=False):
     message_id: str | None
     trace_id: str | None
     has_request_id: bool  # else `answer_id` is a message id too, the payload's own
+    life: int = 0  # of the connection
 
     def has_ids(self, request_id: str | None, message_id: str | None) -> bool:
         is_message = message_id in (None, self.message_id) or (message_id == self.answer_id and not self.has_request_id)
@@ -51,9 +53,12 @@ class CachedDecision(Struct, frozen=True, gc=False):
 class IdempotencyCache:
     """At most `limit` decisions for `ttl_s` seconds each; the least recently used one is dropped first."""
 
-    def __init__(self, limit: int = 100_000, ttl_s: float = 600.0, clock: Clock = steady) -> None:
+    def __init__(self, limit: int = 100_000, ttl_s: float = 600.0, clock: Clock = steady, life: Callable[[], int] = lambda: 0) -> None:
+        """`life`: how often the connection was lost. A server that was away may have lost what a decision left behind."""
         self._ttl_s = ttl_s
         self._clock = clock
+        self._life = life
+        self.is_of_this_life = True  # the decision that was recalled last
         self._known: BoundedCache[str, CachedDecision] = BoundedCache(limit)
         self._request: RouteRequest | None = None  # looked up last: nearly always the next to be remembered
         self._request_key = ""
@@ -64,6 +69,7 @@ class IdempotencyCache:
         known = self._known.get(self._request_key, self._clock())
         if known is None:
             return CacheResult.NEW
+        self.is_of_this_life = known.life == self._life()
         return known.decision if _is_same(known.content, data) else CacheResult.CONFLICT
 
     def remember(self, request: RouteRequest, data: bytes, decision: Decision, digested: str | None = None) -> None:
@@ -75,7 +81,7 @@ class IdempotencyCache:
         if request.idempotency_key is None:
             content = data if size <= MAX_KEPT_BYTES else digested or digest(data)
         has_id = request.request_id is not None
-        known = CachedDecision(decision, content, request.answer_id, request.message_id, request.trace_id, has_id)
+        known = CachedDecision(decision, content, request.answer_id, request.message_id, request.trace_id, has_id, self._life())
         now = self._clock()
         if EXECUTED_EXTENSIONS in decision.metadata:  # of no plan: its metadata may hold what extensions added
             weight += weight_of(decision.metadata)

@@ -21,7 +21,7 @@ from router.routing.measurements.values import NO_FIGURES, LearnedFigures
 
 
 class Measurements:
-    """`now` is a steady clock; `today`, the wall clock, only orders the outcomes of several instances."""
+    """`now` is a steady clock; `today`, seconds since the epoch, only orders the outcomes of several instances."""
 
     def __init__(self, limit: int = 20_000, now: Clock = steady, today: Clock = wall) -> None:
         self._now = now

@@ -14,6 +14,7 @@ from router.delivery.buckets.write_once import WriteOnceKv
 from router.delivery.topology import StreamSpec, Topology, bucket, create
 from tests.support.broker import Broker
 from tests.support.delivery import connected, count_timers
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -98,6 +99,27 @@ async def test_a_broker_that_stands_still_ends_each_create_in_time() -> None:
             broker.unpause()
             creator._timeout_s = 60.0
             assert await creator.create("k", b"another") == b"record"  # it was stored: only its publish ack came late
+    finally:
+        broker.remove()
+
+
+async def test_records_that_are_tried_again_without_a_connection_fill_no_buffer() -> None:
+    broker = Broker().start()
+    try:
+        async with connected(broker.url) as connection:
+            jetstream = JetStream(connection)
+            await create(jetstream, Topology((bucket("AWAY", ttl=60),)))
+            creator = await open_creator(jetstream, "AWAY", timeout_s=0.1)
+            broker.kill()
+            await until(lambda: not connection.is_connected)
+            for _ in range(20):
+                with pytest.raises(BrokerUnavailable):
+                    await creator.create("k", bytes(100_000))
+            assert connection.pending_data_size < 300_000
+            broker.start()
+            await until(lambda: connection.is_connected)
+            creator._timeout_s = 30.0
+            assert await creator.create("k", b"record") == b"record"
     finally:
         broker.remove()
 

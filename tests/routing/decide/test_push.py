@@ -1,16 +1,19 @@
 """A pushed request: the stored assignment is the decision, also where another instance stored it."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
 from router.core.message import Message
 from router.core.outcome import Done, Outcome
 from router.routing.decide import AssignmentPusher, DecideHandler, DecideRules, NewAssignment, PushRules
+from router.routing.decide.idempotency_cache import IdempotencyCache
+from router.routing.decide.push import UnlimitedShares
 from router.routing.policy import PolicyTable
 from tests.support.policy import a_policy, a_provider
 from tests.support.requests import TRACEPARENT, a_body, a_message
@@ -64,10 +67,30 @@ class Meter:
         self.replays += 1
 
 
-def a_handler(book: Book | None, provider: str = "openai", *, policy: bool = True, **rules: object) -> DecideHandler:
+class Shares(UnlimitedShares):
+    """The shares of tenants in the stream of assignments: of each, or of none, is room left."""
+
+    is_full = False
+
+    def is_over(self, _: str) -> bool:
+        return self.is_full
+
+
+NO_SHARES = Shares()
+
+
+def a_handler(
+    book: Book | None,
+    provider: str = "openai",
+    *,
+    policy: bool = True,
+    life: Callable[[], int] = lambda: 0,
+    shares: Shares = NO_SHARES,
+    **rules: object,
+) -> DecideHandler:
     policy_table = PolicyTable({("acme", "default"): a_policy(a_provider(provider))} if policy else {})
-    push = AssignmentPusher(book, PushRules(**rules)) if book is not None else None
-    return DecideHandler(policy_table, Meter(), rules=DecideRules(), push=push)
+    push = AssignmentPusher(book, PushRules(**rules), shares) if book is not None else None
+    return DecideHandler(policy_table, Meter(), rules=DecideRules(), push=push, cache=IdempotencyCache(life=life))
 
 
 def a_push(payload: str = "hello", sequence: int = 7, **top: object) -> Message:
@@ -183,6 +206,48 @@ async def test_a_duplicate_is_answered_from_memory_only_once_its_assignment_is_s
     after = handler(a_push(sequence=9))
     assert isinstance(after, Done)
     assert (after.effects, after.reply) == ((), first.reply)
+
+
+@pytest.mark.parametrize(("deliveries", "life"), [(2, 0), (1, 1), (2, 1)])
+async def test_a_push_whose_assignment_may_be_lost_is_published_again(deliveries: int, life: int) -> None:
+    """The server lost the assignment with its power; the process that lived on acknowledged the request from its memory."""
+    book, lives = Book(), [0]
+    handler = a_handler(book, life=lambda: lives[0])
+    first = await outcome_of(handler, a_push())
+    assert isinstance(first, Done)
+    assert first.commit is not None
+    first.commit(())
+    lives[0] = life
+    again = await outcome_of(handler, replace(a_push(), deliveries=deliveries))
+    assert isinstance(again, Done)
+    assert (again.effects, again.reply) == (first.effects, first.reply)
+    changed = await outcome_of(handler, replace(a_push("other"), deliveries=deliveries))
+    assert isinstance(changed, Done)
+    assert not changed.effects
+
+
+async def test_a_push_that_is_delivered_again_is_not_refused_for_its_tenants_share() -> None:
+    """It has its answer: a second one must not say the contrary."""
+    handler = a_handler(Book(), shares=(shares := Shares()))
+    first = await pushed(handler, a_push())
+    assert first.commit is not None
+    first.commit(())
+    shares.is_full = True
+    again = await outcome_of(handler, replace(a_push(), deliveries=2))
+    assert isinstance(again, Done)
+    assert (again.effects, again.reply) == (first.effects, first.reply)
+
+
+async def test_a_decision_without_its_assignment_is_answered_from_memory_however_often_it_comes() -> None:
+    handler = a_handler(Book(), enabled=False)
+    first = await outcome_of(handler, a_push())
+    again = await outcome_of(handler, replace(a_push(), deliveries=2))
+    taken = await outcome_of(handler, replace(a_push("other"), deliveries=2))
+    assert isinstance(first, Done)
+    assert isinstance(again, Done)
+    assert isinstance(taken, Done)
+    assert again.reply == first.reply
+    assert answer(taken)["error"]["code"] == "invalid_request"
 
 
 @pytest.mark.parametrize(
