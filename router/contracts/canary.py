@@ -37,7 +37,7 @@ class CanaryGuard(Struct, frozen=True):
 
 
 class CanaryPlan(Struct, frozen=True, kw_only=True):
-    """`share`: percent of requests and sessions. `until_ms`: by the server's clock. A shadow decides beside the others, and is never used."""
+    """`share`: percent of requests, and of sessions. `until_ms`: by the server's clock. A shadow decides beside the others, unused."""
 
     document: Mapping[str, object]
     share: Annotated[float, Meta(ge=MIN_SHARE, le=MAX_SHARE)]
