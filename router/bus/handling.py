@@ -43,7 +43,7 @@ class EnvelopeProcessor:
         self._settings = settings
         self._handle = handle
         self._processed = processed
-        self._unmarked: dict[str, Write | None] = {}  # of handlers that have run, by key, while the store cannot be written; oldest first
+        self._unmarked: dict[str, None] = {}  # keys whose handler has run, while the store cannot be written; oldest first
         self._running: dict[str, asyncio.Future[None]] = {}  # keys in flight: a second copy waits for the first
         self.meter = meter or ConsumerMeter(BusMetrics(), "")
         self._misuse: HandlerMisused | None = None
@@ -84,7 +84,7 @@ class EnvelopeProcessor:
             in_hand.set_result(None)
 
     async def _process(self, envelope: MessageEnvelope, key: str) -> Outcome:
-        answer = self._unmarked[key] if key in self._unmarked else await self._answer(envelope)
+        answer = None if key in self._unmarked else await self._answer(envelope)
         crashpoint("bus_processed")
         return await self._outcome_of(key, answer)
 
@@ -118,18 +118,16 @@ class EnvelopeProcessor:
         except Misconfigured as exc:
             raise self._end_with(str(exc)) from exc
         except BrokerUnavailable:
-            self._store_unmarked(key, write)
-            raise
-        except Exception:  # the write's own: the handler answers anew
-            self._unmarked.pop(key, None)
+            if write is None:  # effect and mark of a write are one transaction, and its handler makes another one
+                self._store_unmarked(key)
             raise
         self._unmarked.pop(key, None)
         if not is_new:
             self.meter.on_duplicate()
 
-    def _store_unmarked(self, key: str, write: Write | None) -> None:
+    def _store_unmarked(self, key: str) -> None:
         """Its handler has run, and is not to run again while its message is tried again: only the mark is missing."""
-        self._unmarked[key] = write
+        self._unmarked[key] = None
         if len(self._unmarked) > MAX_UNMARKED:
             del self._unmarked[next(iter(self._unmarked))]
 

@@ -91,12 +91,14 @@ def _import_file(path: Path) -> ModuleType:
     spec = spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise Misconfigured(str(path), "is no Python file")
-    module = module_from_spec(spec)
+    module, before = module_from_spec(spec), sys.modules.get(path.stem)
     sys.modules[path.stem] = module
     sys.path[:0] = [str(path.parent.resolve()), os.getcwd()]  # modules beside it can be imported, as when it is run
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[path.stem]
+        sys.modules.pop(path.stem, None)
+        if before is not None:
+            sys.modules[path.stem] = before
         raise
     return module

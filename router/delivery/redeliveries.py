@@ -34,7 +34,7 @@ ATTEMPTS_EXHAUSTED = Fault(
 )
 ATTEMPTS_UNAVAILABLE = "attempts"
 MAX_SETTLED = 10_000  # of the messages that came more than once, so many are known after their end
-MAX_SENT_BACK = 50_000  # above what `max_delayed` allows: other processes may have had many of them by now
+MAX_SENT_BACK = 50_000  # or twice `max_delayed`: other processes may have had many of them by now
 
 T = TypeVar("T")
 
@@ -124,7 +124,7 @@ class RedeliveryTracker:
         self._sent_back[key] = SentBack(record, now + 2 * options.ack_wait, now + delay)
         self._delayed += 1
         heappush(self._due, (now + delay, key))
-        if len(self._sent_back) > MAX_SENT_BACK:
+        if len(self._sent_back) > max(MAX_SENT_BACK, 2 * options.max_delayed):
             self._drop(next(iter(self._sent_back)))  # its redelivery will be unexplained: slower, and counted all the same
 
     def on_settled(self, message: Message, ack: bytes | None, *, is_exhausted: bool) -> None:

@@ -22,7 +22,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 from psycopg import errors, rows, sql
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from router.core.cancellation import preserve_cancellation
@@ -71,6 +70,12 @@ class DatabaseConfig(Struct, frozen=True):
     plans_by_index: bool = True  # for SQL of this room alone; a service's own queries are planned as its author expects
 
 
+_ENDED = {
+    "25P02": "a statement failed, and its error was caught: all of the transaction is rolled back",
+    "3B001": "the handler ended the transaction",
+}
+
+
 class Session:
     """One transaction. Do not keep it longer than its block."""
 
@@ -105,6 +110,25 @@ class Session:
         with _translate_errors():
             async with self._connection.transaction():
                 yield
+
+    @asynccontextmanager
+    async def stay(self) -> AsyncIterator[None]:
+        """Raises DatabaseRefused where a COMMIT after the block would commit nothing of it, or not all.
+
+        A handler may catch the error of a statement: the server answers the COMMIT with a rollback then, and psycopg with no error. Or it
+        may end the transaction: psycopg begins another one, and a pipeline goes on without one (`require_block`). Neither has our savepoint
+        (postgresql.org/docs/current/sql-release-savepoint.html).
+        """
+        await self.execute("SAVEPOINT router_stay")
+        yield
+        try:
+            await self.execute("RELEASE SAVEPOINT router_stay")
+        except DatabaseRefused as exc:
+            raise DatabaseRefused(exc.sqlstate, _ENDED.get(exc.sqlstate, str(exc))) from None
+
+    async def require_block(self) -> None:
+        """Raises DatabaseRefused, now or at the end of a pipeline, where no transaction is open: what follows would stand by itself."""
+        await self.execute("LOCK TABLE inbox_messages IN ACCESS SHARE MODE")  # the transaction has this lock already
 
     @property
     def driver(self) -> psycopg.AsyncConnection[tuple[object, ...]]:
@@ -159,12 +183,12 @@ class Database:
         with _translate_errors(self._failures):
             async with self._checkout() as connection, connection.transaction():
                 yield Session(connection)
-                _require_open_transaction(connection)
 
     async def wait_for_notification(self, channel: str, *, within: float) -> bool:
         """Return whether a NOTIFY arrived on the channel within so many seconds."""
         with _translate_errors(self._failures):
             async with self._checkout() as connection:
+                await connection.set_autocommit(True)
                 try:
                     await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
                     async for _ in connection.notifies(timeout=within, stop_after=1):
@@ -172,30 +196,18 @@ class Database:
                     return False
                 finally:
                     await connection.execute("UNLISTEN *")
+                    await connection.set_autocommit(False)
 
     async def _set_up(self, connection: Driver) -> None:
         """Set up a new connection of the pool before its first statement."""
         settings = _settings_of(self._config)
         await connection.execute(SET_UP, (list(settings), list(settings.values())))
         await connection.commit()
-        await connection.set_autocommit(True)  # after a handler's own ROLLBACK psycopg would begin a transaction that looks like ours
 
     @asynccontextmanager
     async def _checkout(self) -> AsyncIterator[psycopg.AsyncConnection[tuple[object, ...]]]:
         async with AsyncExitStack() as given_back:
             yield await preserve_cancellation(given_back.enter_async_context(self._pool.connection()))
-
-
-def _require_open_transaction(connection: Driver) -> None:
-    """Raises DatabaseRefused where a COMMIT would commit nothing: the server answers it with a rollback, and psycopg with no error.
-
-    A handler may catch the error of a statement, or end the transaction itself (postgresql.org/docs/current/tutorial-transactions.html).
-    """
-    match connection.info.transaction_status:
-        case TransactionStatus.INERROR:
-            raise DatabaseRefused("25P02", "a statement failed, and its error was caught: all of the transaction is rolled back")
-        case TransactionStatus.IDLE:
-            raise DatabaseRefused("25P01", "the transaction was ended inside its block")
 
 
 def _options(config: DatabaseConfig) -> dict[str, object]:

@@ -13,19 +13,21 @@ from router.core.errors import RouterError
 from router.delivery.api import JetStream, nanos
 
 READ_EVERY_S = 10.0
-MAX_TRIP_S = 0.5  # of the question and its answer: a longer one tells less than what is known
-FIRST_S = 0.5  # until the stream is there for the first time
+MAX_TRIP_S = 0.5  # of the question and its answer, which waits in the socket under a flood: a longer one tells less than what is known
+OLD_S = 120.0  # but more than what was told so long ago
+FIRST_S = 1.0  # until there is an answer that was quick
 
 
 class ServerClock:
-    """Seconds since the epoch. `stream`: one whose info tells the time; it is off by half of `MAX_TRIP_S` at most, once read."""
+    """Seconds since the epoch. `stream`: one whose info tells the time; it is off by half of the trip of an answer at most."""
 
     def __init__(self, jetstream: JetStream, stream: str, *, now: Clock = steady, wall_clock: Clock = wall) -> None:
         self._jetstream = jetstream
         self._stream = stream
         self._now = now
         self._offset = wall_clock() - now()
-        self._read_at = float("-inf")
+        self._trip_s = float("inf")  # of the answer that is in use
+        self._set_at = self._read_at = float("-inf")
         self.stream_created = ""  # when the stream was made, by the server's last answer
 
     def __call__(self) -> float:
@@ -39,8 +41,8 @@ class ServerClock:
         """Keep it read, until cancelled. While the server does not answer, the time since its last answer is counted on."""
         while True:
             with suppress(RouterError):
-                await self.read(READ_EVERY_S / 2)
-            await asyncio.sleep(READ_EVERY_S if self._read_at > float("-inf") else FIRST_S)
+                await self.read(READ_EVERY_S / 2 if self._trip_s <= MAX_TRIP_S else 0.0)
+            await asyncio.sleep(READ_EVERY_S if self._trip_s <= MAX_TRIP_S else FIRST_S)
 
     async def read(self, max_age: float = READ_EVERY_S) -> None:
         """Ask the server if its last answer is `max_age` seconds old or older. Raises BrokerUnavailable."""
@@ -50,6 +52,6 @@ class ServerClock:
         info = await self._jetstream.stream(self._stream)
         after = self._now()
         if info is not None and "ts" in info:
-            if after - before <= MAX_TRIP_S or self._read_at == float("-inf"):  # under a flood the answer waits in the socket
-                self._offset = nanos(info["ts"]) / 1e9 - (before + after) / 2
+            if after - before <= max(MAX_TRIP_S, self._trip_s) or after - self._set_at > OLD_S:
+                self._offset, self._trip_s, self._set_at = nanos(info["ts"]) / 1e9 - (before + after) / 2, after - before, after
             self._read_at, self.stream_created = after, info["created"]

@@ -120,7 +120,7 @@ def test_a_sync_that_ends_early_says_how_far_it_came(shell: OperatorShell, monke
     for name in "abc":
         shell.write(f"git/acme/{name}.json", a_policy_of("one"))
     ended = shell.policy("sync", str(shell.files / "git"))
-    assert (ended.status, "1 of 3 changes were made" in ended.err) == (1, True)
+    assert (ended.status, "the first 1 of 3 changes were made" in ended.err) == (1, True)
     assert shell.versions() == {"acme/a": 1}
 
 

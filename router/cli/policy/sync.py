@@ -55,7 +55,7 @@ async def sync(
             done += 1
     finally:
         if done < len(steps):  # another write came first, the broker went away, or Ctrl-C
-            exit_codes.complain(f"{done} of {len(steps)} changes were made, the first ones: run it again")
+            exit_codes.complain(f"at least the first {done} of {len(steps)} changes were made: run it again")
     return exit_codes.OK
 
 

@@ -200,9 +200,11 @@ class TransactionalStrategy:
             messages = [(delivery.event.message_id, delivery.event.subject, delivery.attempts) for delivery in deliveries]
             ours = await PostgresInboxAdapter(session).lock(messages)
             # Many share a pipeline, which sends statements without waiting for each; one alone has none, so that an error is its own.
-            async with session.driver.pipeline() if len(deliveries) > 1 else nullcontext():
+            async with session.stay(), session.driver.pipeline() if len(deliveries) > 1 else nullcontext():
                 for delivery in deliveries:
                     if delivery.event.message_id in ours:
+                        if len(deliveries) > 1:
+                            await session.require_block()
                         await self._run(session, delivery)
             crashpoint("inbox_handled")
         crashpoint("inbox_marked")

@@ -21,6 +21,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from router.contracts.decision import (
+    EXECUTED_EXTENSIONS,
     EXPIRED,
     INVALID_REQUEST,
     POLICY_NOT_FOUND,
@@ -193,12 +194,18 @@ class DecideHandler:
         """Answer a request that was decided before, from memory.
 
         A pushed one that is delivered again was not acked; and a server that was away may have lost its assignment, with the ack or without
-        it. So its assignment is looked up, or made again, and published: what is stored already is no second one.
+        it. So its assignment is looked up, or made again of the same decision, and published: what is stored already is no second one.
         """
         may_be_lost = self._is_pushed(request) and (message.deliveries > 1 or not self._cache.is_of_this_life)
-        if self._push is not None and isinstance(known, Decision) and may_be_lost:
-            return self._push_assignment(self._push, request, message, started, None)
-        return self._answer(request, self._recall(known), started)
+        if self._push is None or isinstance(known, CacheResult) or not may_be_lost:
+            return self._answer(request, self._recall(known), started)
+
+        def decide() -> Decision | Refusal | RunPipeline:
+            if EXECUTED_EXTENSIONS in known.metadata:  # the worker gets what they made of the request
+                return self._decide_for_push(request, message, started, None)
+            return known
+
+        return self._push.push_again(request, message, decide, lambda pushed: self._conclude_push(request, message, started, pushed))
 
     def _find_skip_reason(self, request: RouteRequest) -> SkippedAssignment | None:
         """Why this request is decided without the assignment that it asks for; None: it gets one."""
@@ -285,11 +292,6 @@ class DecideHandler:
         refusal = push.find_refusal(request)
         if refusal is not None:
             return self._answer(request, refusal, started)
-        return self._push_assignment(push, request, message, started, previous)
-
-    def _push_assignment(
-        self, push: AssignmentPusher, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
-    ) -> Outcome | Awaitable[Outcome]:
         return push.push(
             request,
             message,

@@ -163,6 +163,12 @@ class AssignmentPusher:
             return self._push_in_turn(of, request, message, lambda: decided, conclude)
         return self._push_in_turn(of, request, message, decide, conclude)
 
+    async def push_again(self, request: RouteRequest, message: Message, decide: Decide, conclude: Callable[[Pushed], T]) -> T:
+        """For a request that was decided before: what stands in the bucket; where it is gone, decide and store."""
+        if (stored := await self._bucket.find(assignment_id(request))) is not None:
+            return conclude(_read_pushed(stored, request, message))
+        return await self.push(request, message, decide, conclude)
+
     async def _push_in_turn(self, of: str, request: RouteRequest, message: Message, decide: Decide, conclude: Callable[[Pushed], T]) -> T:
         """After a duplicate that is under way, which decides for both; with the extensions' answers; a refusal, unless it was decided."""
         if (stored := await self._in_progress.acquire(of)) is not None:

@@ -221,9 +221,24 @@ async def test_a_push_whose_assignment_may_be_lost_is_published_again(deliveries
     again = await outcome_of(handler, replace(a_push(), deliveries=deliveries))
     assert isinstance(again, Done)
     assert (again.effects, again.reply) == (first.effects, first.reply)
+    assert book.created == 1
     changed = await outcome_of(handler, replace(a_push("other"), deliveries=deliveries))
     assert isinstance(changed, Done)
     assert not changed.effects
+
+
+async def test_a_push_whose_record_is_lost_too_is_stored_again_as_it_was_decided() -> None:
+    """Its policy may be gone by then, or a rate spent: its requester has the answer."""
+    book = Book()
+    handler = a_handler(book)
+    first = await pushed(handler, a_push())
+    assert first.commit is not None
+    first.commit(())
+    book.records.clear()
+    handler._policies = PolicyTable({})
+    again = await outcome_of(handler, replace(a_push(), deliveries=2))
+    assert isinstance(again, Done)
+    assert (again.effects, again.reply) == (first.effects, first.reply)
 
 
 async def test_a_push_that_is_delivered_again_is_not_refused_for_its_tenants_share() -> None:
