@@ -117,12 +117,18 @@ def complain_of_room(exc: OSError) -> int:
     """Print that a file or the output has no room, on a full disk, and return the status. Raises every other error again."""
     if exc.errno not in NO_ROOM:
         raise exc
-    with contextlib.suppress(OSError):  # standard error may go to the same disk
+    try:
         complain(f"{exc.filename or 'what the command writes'}: {exc.strerror}: make room; what is missing was not written")
+    except OSError:  # standard error goes to the same disk
+        _discard(2)
     return _discard_output(NOT_WRITTEN)
 
 
 def _discard_output(status: int) -> int:
-    """Drop what is still buffered: otherwise the interpreter would print an error at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    _discard(1)
     return status
+
+
+def _discard(descriptor: int) -> None:
+    """Drop what is still buffered for it: otherwise the interpreter would print an error at its end, or end with 120."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)

@@ -54,10 +54,13 @@ def test_a_full_disk_is_not_told_as_an_answer(arguments: str) -> None:
     ]
 
 
-def test_a_log_of_both_outputs_on_a_full_disk_is_not_told_as_an_answer() -> None:
+@pytest.mark.parametrize("buffered", [True, False])
+def test_a_log_of_both_outputs_on_a_full_disk_is_not_told_as_an_answer(buffered: bool) -> None:
     """As cron writes it: there is no room for the line either."""
+    environ = {name: value for name, value in clean_environment().items() if name != "PYTHONUNBUFFERED"}
+    environ |= {} if buffered else {"PYTHONUNBUFFERED": "1"}
     with FULL.open("wb") as full:
-        ended = subprocess.run([*COMMAND, "--version"], stdout=full, stderr=full, env=clean_environment(), timeout=120, check=False)
+        ended = subprocess.run([*COMMAND, "--version"], stdout=full, stderr=full, env=environ, timeout=120, check=False)
     assert ended.returncode == NOT_WRITTEN
 
 
