@@ -96,7 +96,7 @@ def _import_file(path: Path) -> ModuleType:
     sys.path[:0] = [str(path.parent.resolve()), os.getcwd()]  # modules beside it can be imported, as when it is run
     try:
         spec.loader.exec_module(module)
-    except BaseException:
+    except BaseException:  # also `sys.exit()` and Ctrl-C: half a module must not be found by the next import
         sys.modules.pop(path.stem, None)
         if before is not None:
             sys.modules[path.stem] = before

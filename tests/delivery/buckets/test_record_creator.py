@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -11,6 +12,7 @@ from router.delivery.api import JetStream
 from router.delivery.buckets import record_creator
 from router.delivery.buckets.record_creator import RecordCreator
 from router.delivery.buckets.write_once import WriteOnceKv
+from router.delivery.connection import Connection
 from router.delivery.topology import StreamSpec, Topology, bucket, create
 from tests.support.broker import Broker
 from tests.support.delivery import connected, count_timers
@@ -30,6 +32,19 @@ async def open_creator(jetstream: JetStream, bucket: str, timeout_s: float = 5.0
     creator = RecordCreator(jetstream, WriteOnceKv(jetstream, bucket), timeout_s)
     assert await creator.create("first", b"first") == b"first"
     return creator
+
+
+@asynccontextmanager
+async def own_broker(timeout_s: float) -> AsyncIterator[tuple[Broker, Connection, RecordCreator]]:
+    """A broker that the test stops or kills, a connection to it, and a creator of records there."""
+    broker = Broker().start()
+    try:
+        async with connected(broker.url) as connection:
+            jetstream = JetStream(connection)
+            await create(jetstream, Topology((bucket("b", ttl=60),)))
+            yield broker, connection, await open_creator(jetstream, "b", timeout_s)
+    finally:
+        broker.remove()
 
 
 async def test_many_at_once_each_stand(jetstream: JetStream, prefix: str) -> None:
@@ -84,44 +99,30 @@ async def test_a_missing_bucket_is_away(jetstream: JetStream, prefix: str) -> No
 
 
 async def test_a_broker_that_stands_still_ends_each_create_in_time() -> None:
-    broker = Broker().start()
-    try:
-        async with connected(broker.url) as connection:
-            jetstream = JetStream(connection)
-            await create(jetstream, Topology((bucket("b", ttl=60),)))
-            creator = await open_creator(jetstream, "b", timeout_s=0.5)
-            broker.pause()
-            creating = [creator.create("k", b"record"), creator.create("other", b"record")]
-            for one in creating:
-                with pytest.raises(NoLeader):
-                    async with asyncio.timeout(30):
-                        await one
-            broker.unpause()
-            creator._timeout_s = 60.0
-            assert await creator.create("k", b"another") == b"record"  # it was stored: only its publish ack came late
-    finally:
-        broker.remove()
+    async with own_broker(timeout_s=0.5) as (broker, _, creator):
+        broker.pause()
+        creating = [creator.create("k", b"record"), creator.create("other", b"record")]
+        for one in creating:
+            with pytest.raises(NoLeader):
+                async with asyncio.timeout(30):
+                    await one
+        broker.unpause()
+        creator._timeout_s = 60.0
+        assert await creator.create("k", b"another") == b"record"  # it was stored: only its publish ack came late
 
 
 async def test_records_that_are_tried_again_without_a_connection_fill_no_buffer() -> None:
-    broker = Broker().start()
-    try:
-        async with connected(broker.url) as connection:
-            jetstream = JetStream(connection)
-            await create(jetstream, Topology((bucket("AWAY", ttl=60),)))
-            creator = await open_creator(jetstream, "AWAY", timeout_s=0.1)
-            broker.kill()
-            await until(lambda: not connection.is_connected)
-            for _ in range(20):
-                with pytest.raises(BrokerUnavailable):
-                    await creator.create("k", bytes(100_000))
-            assert connection.pending_data_size < 300_000
-            broker.start()
-            await until(lambda: connection.is_connected)
-            creator._timeout_s = 30.0
-            assert await creator.create("k", b"record") == b"record"
-    finally:
-        broker.remove()
+    async with own_broker(timeout_s=0.1) as (broker, connection, creator):
+        broker.kill()
+        await until(lambda: not connection.is_connected)
+        for _ in range(20):
+            with pytest.raises(BrokerUnavailable):
+                await creator.create("k", bytes(100_000))
+        assert connection.pending_data_size < 300_000
+        broker.start()
+        await until(lambda: connection.is_connected)
+        creator._timeout_s = 30.0
+        assert await creator.create("k", b"record") == b"record"
 
 
 async def test_what_a_vanished_leader_took_with_it_is_created_as_soon_as_the_next_one_answers(
