@@ -84,8 +84,8 @@ def _check_text(name: str) -> None:
 
 
 _QUERY = (
-    "SELECT agent, name, value FROM memory WHERE (?1 IS NULL OR name = ?1) AND (?2 IS NULL OR substr(name, 1, length(?2)) = ?2)"
-    " ORDER BY agent, name LIMIT ?3"
+    "SELECT agent, name, value FROM memory WHERE (:name IS NULL OR name = :name)"
+    " AND (:prefix IS NULL OR substr(name, 1, length(:prefix)) = :prefix) ORDER BY agent, name LIMIT :limit"
 )
 
 
@@ -100,4 +100,7 @@ class StateEntry(Struct, frozen=True):
 def list_state_entries(path: Path, *, name: str | None = None, prefix: str | None = None, limit: int) -> list[StateEntry]:
     """Sorted by name; None: any. Raises Misconfigured, StoreFailed."""
     with open_read_only(path) as db:
-        return [StateEntry(agent, key, orjson.loads(value)) for agent, key, value in db.execute(_QUERY, (name, prefix, limit))]
+        return [
+            StateEntry(agent, key, orjson.loads(value))
+            for agent, key, value in db.execute(_QUERY, {"name": name, "prefix": prefix, "limit": limit})
+        ]
