@@ -72,7 +72,7 @@ def _effect_streams(settings: Settings, specs: Specs) -> Iterator[StreamSpec]:
     """
     streams = settings.streams
     yield _stream(streams.assignments, *settings.assignment.subjects, discard="new")
-    yield _stream(streams.usage, usage.USAGE_SUBJECT, discard="new")
+    yield _stream(streams.usage, usage.USAGE_SUBJECT, usage.ADJUSTED_SUBJECT, discard="new")
     yield replace(_stream(streams.violations, ALL_VIOLATIONS), max_messages=streams.violations.max_messages)
     yield declare_audit_stream(settings)
     yield _stream(streams.dlq, *_dead_letter_subjects(settings, specs), discard="new")

@@ -16,7 +16,8 @@ from router.core.errors import Misconfigured
 
 T = TypeVar("T")
 FIXED_SUBJECTS = (
-    *("beamline.usage.v1.metered", "caf.exec.dlq.v1", "caf.deadletter.v1", "beamline.router.v1.admin", "beamline.router.v1.get_decision"),
+    *("beamline.usage.v1.metered", "beamline.usage.v1.adjusted", "beamline.router.v1.admin", "beamline.router.v1.get_decision"),
+    *("caf.exec.dlq.v1", "caf.deadletter.v1"),
     *("caf.worker.heartbeat.v1", "caf.status.heartbeat.v1", "beamline.ingress.v1.message"),
 )
 FIXED_PREFIXES = ("beamline.router.v1.admin.", "beamline.router.v1.internal.", "beamline.ext.", "beamline.provider.", "beamline.alert.")

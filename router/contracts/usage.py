@@ -1,8 +1,12 @@
-"""The usage event: what one outcome cost, once (docs/reference/contracts.md#usage).
+"""The usage event: what one outcome cost, once, and adjustments of it (docs/reference/contracts.md#usage).
 
 Its bytes are a contract: fields in one order, `latency_ms` and `timestamp` integers, `cost` always with a decimal
-point, what is absent left out; `correlated: false` is added where the settings ask for that mark. The lake reads them
-back and computes the same identity from the body.
+point, what is absent left out. The lake reads them back and finds the same identity in the body.
+
+    metered     an outcome, or an attempt that reached a provider; cost 0 or more
+    adjusted    the difference to what was booked, and why; its cost may be below 0
+
+An identity that the router made stands in the body (`event_id`), because neither payer nor worker may choose it.
 """
 
 from __future__ import annotations
@@ -14,10 +18,17 @@ import orjson
 from msgspec import Struct, field
 
 USAGE_SUBJECT = "beamline.usage.v1.metered"
+ADJUSTED_SUBJECT = "beamline.usage.v1.adjusted"
+ADJUSTMENT_TYPE = "usage.adjustment"  # the event_type of every adjustment, and of nothing else
+ADJUSTMENTS = frozenset({"outcome", "held", "bill", "budget"})  # why: a later outcome, a held cost, an operator's word
+MAX_TOKENS = 10**12
+MAX_MODEL = 256  # characters, of a price's version too
+MAX_REASON = 512
+IDENTITY_FORM = "^usage:[0-9a-f]{32}$"
 
 
 class UsageEvent(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag_field="version", tag="1"):
-    """One metered outcome. At least one of `assignment_id`, `request_id` is there. Its fields are in the order of the contract."""
+    """One metered outcome, which has `assignment_id` or `request_id`, or an adjustment. Its fields are in the order of the contract."""
 
     tenant_id: str
     provider_id: str
@@ -29,23 +40,49 @@ class UsageEvent(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
     trace_id: str | None = None
     assignment_id: str | None = None
     request_id: str | None = None
+    event_id: str | None = None  # the identity, where the router made it
+    model: str | None = None
+    input_tokens: int | None = None
+    cached_tokens: int | None = None  # of the input
+    output_tokens: int | None = None
+    price: str | None = None  # the version of the price by which the cost was computed
+    is_estimated: bool = field(default=False, name="estimated")  # from what passed by
+    told_cost: float | None = None  # what the worker told, where the cost is its bound: the rest is held
+    told_provider_id: str | None = None  # whom the worker named, where the assignment has another
+    adjustment: str | None = None  # one of ADJUSTMENTS
+    adjusts: str | None = None  # the identity of the event that it corrects
+    budget: str | None = None  # the one budget in which it counts
+    reason: str | None = None
     is_correlated: bool = field(default=True, name="correlated")  # False: written as the last field; its assignment is not known
 
 
 def usage_bytes(event: UsageEvent) -> bytes:
-    if 1e-4 <= event.cost < 1e16 or not event.cost:  # nearly always: msgspec writes it with its decimal point, and without an exponent
+    if (
+        1e-4 <= event.cost < 1e16 or not event.cost
+    ) and event.told_cost is None:  # nearly always: msgspec writes it with its decimal point, and without an exponent
         return _encode(event)
-    return orjson.dumps({**msgspec.to_builtins(event), "cost": orjson.Fragment(decimal(event.cost))})
+    told = {} if event.told_cost is None else {"told_cost": orjson.Fragment(decimal(event.told_cost))}
+    return orjson.dumps({**msgspec.to_builtins(event), "cost": orjson.Fragment(decimal(event.cost)), **told})
 
 
 def identity(event: UsageEvent) -> str:
-    """`usage:` and 32 hex of sha256 over the compact JSON array [tenant_id, assignment_id or request_id, status]."""
-    return identity_of(event.tenant_id, event.assignment_id or event.request_id, event.status)
+    """The event's own, else `usage:` and 32 hex of sha256 over the compact JSON array [tenant_id, assignment_id or request_id, status]."""
+    return event.event_id or identity_of(event.tenant_id, event.assignment_id or event.request_id, event.status)
 
 
 def identity_of(tenant_id: str, reference: str | None, status: str) -> str:
     """`identity` of an event with these fields; `reference`: the assignment_id or request_id."""
-    return "usage:" + sha256(orjson.dumps([tenant_id, reference, status])).hexdigest()[:32]
+    return derive_identity(tenant_id, reference, status)
+
+
+def assignment_identity(tenant_id: str, assignment_id: str) -> str:
+    """Of the one bill of an assignment, whatever its outcomes."""
+    return derive_identity(tenant_id, assignment_id)
+
+
+def derive_identity(*parts: str | None) -> str:
+    """`usage:` and 32 hex digits of the sha256 over the compact JSON array of these."""
+    return "usage:" + sha256(orjson.dumps(parts)).hexdigest()[:32]
 
 
 def decimal(number: float) -> str:

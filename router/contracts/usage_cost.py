@@ -17,13 +17,18 @@ from router.contracts.usage import identity_of
 
 
 class UsageCost(Struct, frozen=True, gc=False):
-    """One event. `event_id`: its identity; `reference`: the assignment or request; `nanos`: the cost."""
+    """One event. `event_id`: its identity; `reference`: the assignment or request; `nanos`: the cost, below 0 in adjustments alone.
+
+    `is_correlated`: else it spends no budget. `budget`: the one in which an adjustment of it counts."""
 
     tenant_id: str
     provider_id: str
     reference: str
     event_id: str
     nanos: int
+    is_correlated: bool = True
+    adjustment: str | None = None
+    budget: str | None = None
 
 
 class _UsageBody(Struct, gc=False):
@@ -33,6 +38,10 @@ class _UsageBody(Struct, gc=False):
     cost: Any
     assignment_id: str | None = None
     request_id: str | None = None
+    event_id: str | None = None
+    adjustment: str | None = None
+    budget: str | None = None
+    correlated: bool = True
 
 
 def read_usage_cost(data: bytes) -> UsageCost | None:
@@ -42,10 +51,11 @@ def read_usage_cost(data: bytes) -> UsageCost | None:
         nanos = round_to_nanos(Decimal(body.cost))
     except (*UNREADABLE_ERRORS, InvalidOperation, ValueError, TypeError):
         return None
-    reference = body.assignment_id or body.request_id
-    if not reference or nanos < 0:
+    reference = body.assignment_id or body.request_id or ""
+    if body.adjustment is None and (not reference or nanos < 0):
         return None
-    return UsageCost(body.tenant_id, body.provider_id, reference, identity_of(body.tenant_id, reference, body.status), nanos)
+    event_id = body.event_id or identity_of(body.tenant_id, reference, body.status)
+    return UsageCost(body.tenant_id, body.provider_id, reference, event_id, nanos, body.correlated, body.adjustment, body.budget)
 
 
 _decode = msgspec.json.Decoder(_UsageBody, float_hook=Decimal).decode

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.contracts.usage import UsageEvent, decimal, identity, usage_bytes
+from router.contracts.usage import ADJUSTMENT_TYPE, UsageEvent, assignment_identity, decimal, derive_identity, identity, usage_bytes
+from router.contracts.usage_cost import UsageCost, read_usage_cost
 
 
 def an_event(**fields: object) -> UsageEvent:
@@ -64,3 +65,32 @@ def test_the_identity_is_that_of_one_outcome_of_one_assignment() -> None:
     assert first == identity(an_event(assignment_id="a", cost=9.0, timestamp=3))
     others = [an_event(assignment_id="b"), an_event(assignment_id="a", status="error"), an_event(assignment_id="a", tenant_id="b")]
     assert first not in {identity(event) for event in [*others, an_event(request_id="r")]}
+
+
+def test_an_identity_that_the_router_made_stands_in_the_body_and_holds() -> None:
+    made = assignment_identity("acme", "a")
+    event = an_event(assignment_id="a", event_id=made)
+    assert identity(event) == made == orjson.loads(usage_bytes(event))["event_id"]
+    assert made == identity(an_event(assignment_id="a", event_id=made, status="error"))
+    assert made not in {identity(an_event(assignment_id="a")), assignment_identity("b", "a"), assignment_identity("acme", "b")}
+
+
+def test_an_adjustment_has_a_signed_cost_and_settles_under_its_own_identity() -> None:
+    made = derive_identity("adjustment", "held", "usage:1")
+    event = an_event(cost=-2.5e-9, event_type=ADJUSTMENT_TYPE, event_id=made, adjustment="held", adjusts=assignment_identity("acme", "a"))
+    cost = read_usage_cost(usage_bytes(event))
+    assert cost == UsageCost("acme", "openai", "", made, -3, True, "held", None)  # half up, away from zero, as silver rounds
+
+
+def test_only_an_adjustment_is_below_zero_or_without_a_reference() -> None:
+    assert read_usage_cost(usage_bytes(an_event(cost=-1.0, assignment_id="a"))) is None
+    assert read_usage_cost(usage_bytes(an_event())) is None
+
+
+def test_a_mark_and_a_told_cost_are_read_back() -> None:
+    body = usage_bytes(an_event(cost=1.0, told_cost=1e9, assignment_id="a", is_correlated=False))
+    cost = read_usage_cost(body)
+    assert cost is not None
+    assert (cost.is_correlated, cost.nanos) == (False, 1_000_000_000)
+    assert b'"told_cost":1000000000.0,' in body
+    assert body.endswith(b'"correlated":false}')

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from re import fullmatch
 from typing import Annotated, Any, Literal
 
 from msgspec import DecodeError, Meta, Struct
 from msgspec.json import Decoder
 
 from router.contracts.result import MAX_LATENCY_MS, RESULT_STATUSES
+from router.contracts.usage import IDENTITY_FORM
 from router.contracts.worker import DAY_MS, MAX_COST, MAX_TIMESTAMP_AGE_MS, MAX_TIMESTAMP_AHEAD_MS
 from router.core.ids import MAX_NAME, MAX_TYPE
 
@@ -44,7 +46,7 @@ ANY_BOUNDS = EventBounds(max_cost=1e15, max_age_ms=LAST_TIMESTAMP_MS, max_ahead_
 
 
 class UsageBody(Struct, gc=False, kw_only=True):
-    """The body of an event. At least one of the last two fields is there and not empty."""
+    """The body of an event. `assignment_id` or `request_id` is there and not empty."""
 
     version: Literal["1"]
     tenant_id: Id
@@ -57,6 +59,7 @@ class UsageBody(Struct, gc=False, kw_only=True):
     trace_id: OptionalId = None
     assignment_id: OptionalId = None
     request_id: OptionalId = None
+    event_id: Annotated[str, Meta(pattern=IDENTITY_FORM)] | None = None
 
 
 class LooseBody(Struct, kw_only=True):
@@ -73,6 +76,7 @@ class LooseBody(Struct, kw_only=True):
     trace_id: str | None = None
     assignment_id: str | None = None
     request_id: str | None = None
+    event_id: str | None = None
 
 
 def _is_longer(than: int) -> Callable[[Any], bool]:
@@ -90,6 +94,7 @@ _IS_WRONG: dict[str, Callable[[Any], bool]] = {
     "trace_id": _is_longer(MAX_NAME),
     "assignment_id": _is_longer(MAX_NAME),
     "request_id": _is_longer(MAX_NAME),
+    "event_id": lambda one: one is not None and fullmatch(IDENTITY_FORM, one) is None,
 }
 
 _decode = Decoder(UsageBody, float_hook=Decimal).decode

@@ -20,7 +20,7 @@ from router.contracts.dead_letter import WORKER_DEAD_LETTER_SUBJECTS, dead_lette
 from router.contracts.heartbeat import HEARTBEAT_SUBJECTS
 from router.contracts.ingress import INGRESS_SUBJECT
 from router.contracts.provider import INVOKE, INVOKE_STREAM
-from router.contracts.usage import USAGE_SUBJECT
+from router.contracts.usage import ADJUSTED_SUBJECT, USAGE_SUBJECT
 from router.contracts.violation import VIOLATION_SUBJECT
 from router.routing.extensions.entry import POST, PRE, PROVIDER, SUBJECT_PREFIXES, VALIDATOR
 
@@ -107,6 +107,8 @@ def _list_work(settings: Settings) -> Iterator[ChannelSpec]:
 def _list_reports(settings: Settings) -> Iterator[ChannelSpec]:
     """What the router reports."""
     yield ChannelSpec(name="usage", address=USAGE_SUBJECT, action=SEND, messages=("usage",), text="What each outcome cost, once.")
+    adjusts = "What an event is corrected by, as a message of its own."
+    yield ChannelSpec(name="usageAdjusted", address=ADJUSTED_SUBJECT, action=SEND, messages=("usage",), text=adjusts)
     severities = {"severity": (CRITICAL, WARNING, INFO)}
     text = "What operators are told; not stored."
     yield ChannelSpec(name="alerts", address=ALERT_SUBJECT, action=SEND, messages=("alert",), text=text, parameters=severities)
