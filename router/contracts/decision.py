@@ -27,7 +27,9 @@ MESSAGE_ID_TAKEN = "message_id_taken"  # the cause of an invalid_request
 
 
 class Decision(Struct, frozen=True):
-    """A routing decision: latency in milliseconds, cost in the policy's currency."""
+    """A routing decision: latency in milliseconds, cost in the policy's currency.
+
+    The last two fields stand in no answer and in no assignment: the budgets and the bound of a result's cost read them."""
 
     provider_id: str
     reason: str  # sticky | weighted | a strategy's | retry | fallback | circuit_breaker_fallback
@@ -35,6 +37,8 @@ class Decision(Struct, frozen=True):
     expected_latency_ms: float
     expected_cost: float
     metadata: Mapping[str, str] = NO_METADATA  # all strings; policy_id and policy_version are always there
+    listed_cost: float | None = None  # the policy's own expected_cost, whatever results have taught
+    samples: int = 0  # successes of which `expected_cost` was learned; 0: it is the policy's
 
 
 class SkippedAssignment(Struct, frozen=True):

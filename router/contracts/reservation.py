@@ -26,8 +26,14 @@ class BudgetReservation(Struct, frozen=True, gc=False):
 
 def reservation_text(reservation: BudgetReservation) -> str:
     """The header's value."""
-    budgets = " ".join(f"{budget_id}#{number}" for budget_id, number in reservation.leases.items())
-    return f"{reservation.life} {reservation.nanos} {reservation.policy_id} {budgets}"
+    budgets = (f"{budget_id}#{number}" for budget_id, number in reservation.leases.items())
+    return " ".join((reservation.life, str(reservation.nanos), reservation.policy_id, *budgets))
+
+
+def policy_only(text: str | None) -> str | None:
+    """The same header with its policy alone: what carries it counts in the policy's budgets, and ends no reservation."""
+    reservation = read_reservation(text)
+    return None if reservation is None else reservation_text(BudgetReservation(reservation.life, 0, reservation.policy_id, {}))
 
 
 def read_reservation(text: str | None) -> BudgetReservation | None:

@@ -1,0 +1,110 @@
+"""The adjustment of a usage event: what it holds, its identity, and the header that its policy's budgets need."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import orjson
+import pytest
+
+from router.contracts.adjustment import (
+    BILL,
+    BUDGET,
+    HELD,
+    OUTCOME,
+    adjust_event,
+    difference,
+    held_identity,
+    make_adjustment,
+    make_adjustment_effect,
+    operator_identity,
+    outcome_identity,
+)
+from router.contracts.money import round_to_nanos
+from router.contracts.reservation import BudgetReservation, policy_only, read_reservation, reservation_text
+from router.contracts.usage import UsageEvent, assignment_identity
+
+BILLED = UsageEvent(
+    tenant_id="acme",
+    provider_id="openai",
+    event_type="chat",
+    latency_ms=830,
+    cost=0.3,
+    status="timeout",
+    timestamp=1_700_000_000_000,
+    assignment_id="a-1",
+    request_id="r-1",
+    event_id=assignment_identity("acme", "a-1"),
+)
+
+
+def test_an_adjustment_of_an_event_takes_its_ids_and_its_time_and_names_it() -> None:
+    made = adjust_event(OUTCOME, BILLED, Decimal("-0.1"), event_id=outcome_identity(BILLED.event_id or "", "success"), reason="later")
+    assert orjson.loads(make_adjustment_effect(made).data) == {
+        "version": "1",
+        "tenant_id": "acme",
+        "provider_id": "openai",
+        "event_type": "usage.adjustment",
+        "latency_ms": 0,
+        "cost": -0.1,
+        "status": "success",
+        "timestamp": 1_700_000_000_000,
+        "assignment_id": "a-1",
+        "request_id": "r-1",
+        "event_id": made.event_id,
+        "adjustment": "outcome",
+        "adjusts": BILLED.event_id,
+        "reason": "later",
+    }
+
+
+def test_an_adjustment_of_a_period_names_no_event() -> None:
+    made = make_adjustment(
+        BUDGET,
+        event_id=operator_identity(BUDGET, "acme", "c-1"),
+        tenant_id="acme",
+        provider_id="openai",
+        amount=Decimal(5),
+        timestamp=1,
+        budget="month",
+    )
+    effect = make_adjustment_effect(made)
+    assert (effect.subject, effect.id, effect.headers) == ("beamline.usage.v1.adjusted", made.event_id, {})
+    assert orjson.loads(effect.data)["cost"] == 5.0
+    assert b'"cost":5.0' in effect.data
+
+
+def test_each_kind_and_each_command_has_an_identity_of_its_own() -> None:
+    ids = {
+        outcome_identity("usage:1", "success"),
+        outcome_identity("usage:1", "error"),
+        outcome_identity("usage:2", "success"),
+        held_identity("usage:1"),
+        operator_identity(BILL, "acme", "1"),
+        operator_identity(BUDGET, "acme", "1"),
+        operator_identity(BILL, "beta", "1"),
+        operator_identity(BILL, "acme", "2"),
+    }
+    assert len(ids) == 8
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(0.1, 0.3), (0.3, 0.1), (1e-9, 0.02), (123456.789012345, 0.0), (0.1 + 0.2, 0.7), (4e-10, 5e-10)]
+)
+def test_the_difference_added_to_the_first_cost_is_the_later_cost_to_the_last_digit(before: float, after: float) -> None:
+    made = adjust_event(HELD, BILLED, difference(after, before), event_id="usage:" + "0" * 32)
+    nanos = [round_to_nanos(Decimal(repr(cost))) for cost in (before, made.cost, after)]
+    assert nanos[0] + nanos[1] == nanos[2]
+
+
+def test_a_cost_that_stays_has_no_negative_zero() -> None:
+    assert repr(adjust_event(HELD, BILLED, Decimal("-0.0"), event_id="usage:" + "0" * 32).cost) == "0.0"
+
+
+def test_the_header_of_an_adjustment_names_the_policy_and_ends_no_reservation() -> None:
+    header = reservation_text(BudgetReservation("life-1", 2_000_000, "chat", {"month/policy=chat": 3}))
+    kept = read_reservation(policy_only(header))
+    assert kept == BudgetReservation("life-1", 0, "chat", {})
+    assert make_adjustment_effect(BILLED, header).headers == {"Router-Reservation": "life-1 0 chat"}
+    assert policy_only(None) is None
+    assert policy_only("x") is None
