@@ -17,6 +17,8 @@ import msgspec
 import orjson
 from msgspec import Struct, field
 
+from router.contracts.codec import UNREADABLE_ERRORS
+
 USAGE_SUBJECT = "beamline.usage.v1.metered"
 ADJUSTED_SUBJECT = "beamline.usage.v1.adjusted"
 ADJUSTMENT_TYPE = "usage.adjustment"  # the event_type of every adjustment, and of nothing else
@@ -85,6 +87,14 @@ def derive_identity(*parts: str | None) -> str:
     return "usage:" + sha256(orjson.dumps(parts)).hexdigest()[:32]
 
 
+def read_usage_event(data: bytes) -> UsageEvent | None:
+    """None for bytes that are no event."""
+    try:
+        return _decode(data)
+    except UNREADABLE_ERRORS:
+        return None
+
+
 def decimal(number: float) -> str:
     """A finite number as JSON with a decimal point: the shortest text that reads back as the same number."""
     text = repr(number)
@@ -95,3 +105,4 @@ def decimal(number: float) -> str:
 
 
 _encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(UsageEvent).decode

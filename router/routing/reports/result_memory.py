@@ -58,7 +58,7 @@ class RecentOutcomes:
     def compare(self, event_id: str, event: UsageEvent, message: Message) -> Repetition:
         """Compare with the remembered outcome of this identity; the first content stays the one that counts."""
         # Timestamp and trace id are left out: a worker that repeats itself does so later.
-        content = hash((event.provider_id, event.event_type, event.latency_ms, event.cost))
+        content = hash((event.status, event.told_provider_id, event.event_type, event.latency_ms, event.cost, event.told_cost))
         place = hash((message.sequence, message.stored_ns))
         now = self._clock()
         first = self._told.get(event_id, now)
@@ -80,7 +80,16 @@ class ProviderFigures(Protocol):
     """The providers' moving averages and their breakers: fed once for each assignment."""
 
     def observe(
-        self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None, assignment_id: str
+        self,
+        tenant_id: str,
+        provider_id: str,
+        *,
+        latency_ms: int,
+        cost: float,
+        status: str,
+        error_code: str | None,
+        assignment_id: str,
+        listed_cost: float,
     ) -> None: ...
 
 
@@ -106,6 +115,7 @@ class FirstResults:
             status=result.status,
             error_code=result.error_code,
             assignment_id=known.assignment_id,
+            listed_cost=known.expected_cost,
         )
         self._on_first(known, result)
 
