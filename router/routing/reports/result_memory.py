@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from sys import intern
 from typing import Protocol
 
 from msgspec import Struct
@@ -26,6 +27,7 @@ from router.contracts.usage import UsageEvent
 from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady
 from router.core.message import Message
+from router.routing.reports.later_outcomes import FINAL, REPLACED
 
 
 class Repetition(Enum):
@@ -34,6 +36,7 @@ class Repetition(Enum):
     FIRST = "first"
     REDELIVERED = "redelivered"  # the same stored message again
     DUPLICATE = "duplicate"  # another message with the same content
+    LATER = "later"  # another outcome, which may correct the first
     CONFLICT = "conflict"  # another message of the same identity with other content
 
 
@@ -41,10 +44,11 @@ FIRST = Repetition.FIRST  # bound once, as in `delivery.in_flight`: nearly every
 
 
 class _OutcomeDigest(Struct, frozen=True, gc=False):
-    """Two hashes: of the outcome's content, and of the position of its stored message."""
+    """Two hashes: of the outcome's content, and of the position of its stored message; and its status."""
 
     content: int
     place: int
+    status: str
 
 
 class RecentOutcomes:
@@ -63,11 +67,13 @@ class RecentOutcomes:
         now = self._clock()
         first = self._told.get(event_id, now)
         if first is None:
-            self._told.put(event_id, _OutcomeDigest(content, place), now + self._keep_s, now, owner=event.tenant_id)
+            self._told.put(event_id, _OutcomeDigest(content, place, intern(event.status)), now + self._keep_s, now, owner=event.tenant_id)
             return FIRST
         if first.place == place:
             return Repetition.REDELIVERED
-        return Repetition.DUPLICATE if first.content == content else Repetition.CONFLICT
+        if first.content == content:
+            return Repetition.DUPLICATE
+        return Repetition.LATER if first.status in REPLACED and event.status in FINAL else Repetition.CONFLICT
 
     def __len__(self) -> int:
         return len(self._told)
