@@ -28,7 +28,7 @@ def outcome_identity(event_id: str) -> str:
     return derive_identity("adjustment", OUTCOME, event_id)
 
 
-def held_identity(event_id: str) -> str:
+def derive_held_identity(event_id: str) -> str:
     """Of the one decision about the held cost of this event."""
     return derive_identity("adjustment", HELD, event_id)
 

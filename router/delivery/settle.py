@@ -28,13 +28,13 @@ from router.delivery.refused_storage import RefusedStorage
 from router.delivery.settlement import (
     PendingSettlement,
     Settlement,
+    decide_following_failure,
     decide_settlement,
     decide_without_bucket,
     decide_without_storage,
     follow,
     nak,
     outcome_of_error,
-    outcome_of_following,
 )
 from router.delivery.subscription import ACK, SENT_BACK, WAITING, Subscription
 
@@ -202,7 +202,7 @@ class Settler:
             self.settle(follow(pending, done))
 
     def _on_following_failed(self, pending: PendingSettlement, exc: Exception) -> None:
-        self.conclude(pending.message, outcome_of_following(self._subscription, pending.message, exc))
+        self.conclude(pending.message, decide_following_failure(self._subscription, pending.message, exc))
 
     def _on_commit_failed(self, pending: PendingSettlement, exc: Exception) -> None:
         self.conclude(pending.message, outcome_of_error(self._subscription, pending.message, exc))

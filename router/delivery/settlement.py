@@ -104,7 +104,7 @@ def decide_without_bucket(subscription: Subscription, message: Message) -> tuple
     return DECLINED, PendingSettlement(message, Done(), Settlement((), reply, None, ACK, True))
 
 
-def outcome_of_following(subscription: Subscription, message: Message, exc: BaseException) -> Outcome:
+def decide_following_failure(subscription: Subscription, message: Message, exc: BaseException) -> Outcome:
     """Of an error in `then`. A broker that is away is not the message's fault: it comes again, and spends no attempt."""
     if isinstance(exc, BrokerUnavailable):
         return Retry(UNAVAILABLE, subscription.options.full_retry, uses_attempt=False)

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from msgspec import Struct
 
 from router.contracts.adjustment import make_adjustment_effect
-from router.contracts.held_cost import ALL_HELD, held_subject
+from router.contracts.held_cost import ALL_HELD, find_held_subject
 from router.contracts.reservation import RESERVATION_HEADER
 from router.contracts.usage import UsageEvent, identity, read_usage_event
 from router.core.errors import BrokerRefused, BrokerUnavailable
@@ -41,7 +41,7 @@ class HeldCost(Struct, frozen=True):
 
 async def list_held(jetstream: JetStream, stream: str, tenant_id: str | None = None) -> AsyncIterator[HeldCost]:
     """Those of all tenants, or of one. A stream that is missing has none. Raises BrokerUnavailable."""
-    subject = ALL_HELD if tenant_id is None else held_subject(tenant_id)
+    subject = ALL_HELD if tenant_id is None else find_held_subject(tenant_id)
     try:
         async with open_reader(jetstream, stream, subject=subject) as reader:
             async for page in reader.read_all(PAGE):

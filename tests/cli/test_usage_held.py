@@ -10,8 +10,8 @@ from router.app import declare_topology
 from router.app.connect import connect_by
 from router.config import Settings
 from router.config.connection import NatsConfig
-from router.contracts.adjustment import held_identity
-from router.contracts.held_cost import MAX_HELD, held_subject, make_held_notice
+from router.contracts.adjustment import derive_held_identity
+from router.contracts.held_cost import MAX_HELD, find_held_subject, make_held_notice
 from router.contracts.usage import UsageEvent, assignment_identity
 from router.delivery.api import JetStream
 from router.delivery.storing import open_publisher
@@ -70,7 +70,7 @@ async def test_what_is_held_is_listed_with_what_is_booked_and_what_was_told(nats
     assert second["tenant_id"] == "beta.eu"
     assert [one["tenant_id"] for one in (await held(nats_url, "list", "--json", "--tenant", "beta.eu")).lines] == ["beta.eu"]
     assert "no cost is held" in (await held(nats_url, "list", "--tenant", "gamma")).out
-    assert held_subject("beta.eu") == "beamline.usage.v1.held.beta=2Eeu"
+    assert find_held_subject("beta.eu") == "beamline.usage.v1.held.beta=2Eeu"
 
 
 @pytest.mark.parametrize(("options", "difference"), [((), 999_999_998.0), (("--amount", "0.25"), -1.75), (("--amount", "2"), 0.0)])
@@ -83,7 +83,7 @@ async def test_an_accepted_cost_is_an_adjustment_with_an_audit_event_and_is_held
     (adjustment,) = await read_all(jetstream, "ROUTER_USAGE")
     (audit,) = await read_all(jetstream, "ROUTER_AUDIT")
     assert (adjustment["cost"], adjustment["adjustment"], adjustment["adjusts"]) == (difference, "held", event.event_id)
-    assert (adjustment["event_id"], adjustment["reason"]) == (held_identity(event.event_id or ""), "told in cents")
+    assert (adjustment["event_id"], adjustment["reason"]) == (derive_held_identity(event.event_id or ""), "told in cents")
     assert adjustment["headers"]["Router-Reservation"] == "life 0 chat"  # for the budgets of the policy
     assert (audit["command"], audit["tenant_id"], audit["after"]["amount"]) == ("usage held accept", "acme", difference)
     assert [one["tenant_id"] for one in (await held(nats_url, "list", "--json")).lines] == ["beta.eu"]

@@ -13,8 +13,8 @@ from router.contracts.adjustment import (
     HELD,
     OUTCOME,
     adjust_event,
+    derive_held_identity,
     difference,
-    held_identity,
     make_adjustment,
     make_adjustment_effect,
     operator_identity,
@@ -78,7 +78,7 @@ def test_each_kind_and_each_command_has_an_identity_of_its_own() -> None:
     ids = {
         outcome_identity("usage:1"),
         outcome_identity("usage:2"),
-        held_identity("usage:1"),
+        derive_held_identity("usage:1"),
         operator_identity(BILL, "acme", "1"),
         operator_identity(BUDGET, "acme", "1"),
         operator_identity(BILL, "beta", "1"),

@@ -55,7 +55,7 @@ async def accept(session: CommandSession, event: EventId, *, amount: Amount = No
 
     Example:  router usage held accept usage:1f0c… --amount 0.25 --reason "told in cents"
     """
-    from router.contracts.held_cost import accept_held
+    from router.contracts.held_cost import make_held_adjustment
     from router.operations.held_costs import find_held
 
     cost, why = read_amount(amount), read_reason(reason)
@@ -63,7 +63,7 @@ async def accept(session: CommandSession, event: EventId, *, amount: Amount = No
     found = await find_held(jetstream, stream, event)
     if found is None:
         return exit_codes.refuse(f"no cost of {event} is held: `router usage held list`")
-    adjustment = accept_held(found.event, cost, why)
+    adjustment = make_held_adjustment(found.event, cost, why)
     is_new = None if dry_run else await _book(session, found, adjustment)
     verb = {None: "would be booked", True: "booked", False: "it stands already"}[is_new]
     fields = {**_list_fields(found), "adjustment": adjustment.event_id, "amount": adjustment.cost, "is_new": is_new}
