@@ -25,7 +25,8 @@ class CostBound(Struct, frozen=True):
     floor: float = 0.01
 
     def find(self, known: Assignment) -> float:
-        return max(self.factor * known.expected_cost, self.floor)
+        bound = self.factor * known.expected_cost
+        return bound if bound > self.floor else self.floor
 
 
 def make_bill(result: ExecResult, known: Assignment, bound: float) -> UsageEvent:

@@ -13,7 +13,6 @@ A result whose assignment is in the cache stays on the synchronous path; a miss 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -160,20 +159,21 @@ class ResultsHandler:
         if result.tenant_id is None and not self._is_served(known.tenant_id):
             return FOREIGN_TENANT_RETRY
         self._on_finished(known.assignment_id)
-        event = make_bill(result, known, self._rules.bound.find(known))
+        rules = self._rules
+        event = make_bill(result, known, rules.bound.find(known))
         event_id = identity(event)
         seen = self._compare(message, event, event_id)
         if seen is FIRST:
             self._meter.on_outcome(event.status, event.provider_id, is_known=True)
-            self._compare_words(event, result)
+            if event.told_provider_id is not None or result.job_type != event.event_type:
+                self._compare_words(event, result)
         self._lessons.learn_from(known, result if event.told_cost is None else replace(result, cost=event.cost))
-        subject = self._rules.usage_subject
-        if subject is None:
+        if rules.usage_subject is None:
             return NOTHING_TO_STORE
-        effect = make_usage_effect(event, event_id, subject, known.reservation)
+        effect = make_usage_effect(event, event_id, rules.usage_subject, known.reservation)
         if seen is Repetition.DUPLICATE:  # what follows, follows from the first one
             return Done((effect,))
-        return Done((effect,), then=partial(self._follow, event, message.stored_ns, known.reservation))
+        return Done((effect,), then=_Following(self, event, message.stored_ns, known.reservation))
 
     def _compare(self, message: Message, event: UsageEvent, event_id: str) -> Repetition:
         seen = self._recent.compare(event_id, event, message)
@@ -187,18 +187,13 @@ class ResultsHandler:
         if result.job_type is not None and result.job_type != event.event_type:
             self._meter.on_overruled("job_type", event)
 
-    def _follow(
-        self, event: UsageEvent, stored_ns: int, reservation: str | None, publish_acks: Sequence[PublishAck]
-    ) -> Done | Awaitable[Done | None] | None:
-        """What follows once the event has its publish ack: nearly always nothing."""
-        publish_ack = publish_acks[0]
-        if not publish_ack.is_duplicate:
-            if event.adjustment is not None:
-                self._meter.on_corrected(event)
-            return None if event.told_cost is None else self._hold(event, reservation)
-        return self._follow_duplicate(event, stored_ns, publish_ack) if may_follow(event) else None
+    def follow_first(self, event: UsageEvent, reservation: str | None) -> Done | None:
+        """The event is stored, and the first of its identity."""
+        if event.adjustment is not None:
+            self._meter.on_corrected(event)
+        return None if event.told_cost is None else self._hold(event, reservation)
 
-    async def _follow_duplicate(self, event: UsageEvent, stored_ns: int, publish_ack: PublishAck) -> Done | None:
+    async def follow_duplicate(self, event: UsageEvent, stored_ns: int, publish_ack: PublishAck) -> Done | None:
         """An event has the same identity already. What is stored counts, not what this one says."""
         first = await self._metered.find(publish_ack)
         if first is None:
@@ -209,11 +204,28 @@ class ResultsHandler:
         if correction is None:
             return None
         effect = make_adjustment_effect(correction, first.reservation)
-        return Done((effect,), then=partial(self._follow, correction, stored_ns, first.reservation))
+        return Done((effect,), then=_Following(self, correction, stored_ns, first.reservation))
 
     def _hold(self, event: UsageEvent, reservation: str | None) -> Done:
         self._meter.on_held(event)
         return Done((make_held_notice(event, reservation),))
+
+
+class _Following(Struct, frozen=True, gc=False):
+    """What follows once the event has its publish ack: nearly always nothing. One small object for each bill."""
+
+    handler: ResultsHandler
+    event: UsageEvent
+    stored_ns: int
+    reservation: str | None
+
+    def __call__(self, publish_acks: Sequence[PublishAck]) -> Done | Awaitable[Done | None] | None:
+        publish_ack, event = publish_acks[0], self.event
+        if not publish_ack.is_duplicate:
+            if event.told_cost is None and event.adjustment is None:
+                return None
+            return self.handler.follow_first(event, self.reservation)
+        return self.handler.follow_duplicate(event, self.stored_ns, publish_ack) if may_follow(event) else None
 
 
 def _find_assignment_id(result: ExecResult) -> str | None:
