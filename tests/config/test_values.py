@@ -54,6 +54,9 @@ def test_a_whole_number_is_taken_or_refused_by_its_bounds(port: int) -> None:
         ("ROUTER_DECIDE__SUBJECT", "a.>", ["decide.subject", "literal subject"]),
         ("ROUTER_DECIDE__DURABLE", "a.b", ["decide.durable", "'a.b'"]),
         ("ROUTER_STREAMS__DECIDE__DUPLICATE_WINDOW_MS", "99", ["streams.decide.duplicate_window_ms", "100"]),
+        ("ROUTER_USAGE__UNCORRELATED", "accept", ["usage.uncorrelated", "'accept'", "'mark' or 'refuse'", "no bill"]),
+        ("ROUTER_RESULTS__COST_FACTOR", "0.5", ["results.cost_factor", "greater than or equal to 1"]),
+        ("ROUTER_RESULTS__COST_FLOOR", "nan", ["results.cost_floor"]),
         ("NATS_URL", "", ["nats.url", "at least 1"]),
     ],
 )

@@ -104,6 +104,37 @@ async def test_a_commit_that_fails_brings_the_message_again(run: Run) -> None:
         assert (at_work(driver, REPLIED), await driver.stored_on(driver.effects)) == ([b"yes"], [b"effect"])
 
 
+@pytest.mark.parametrize("waits", [True, False])
+async def test_what_follows_from_the_publish_acks_is_stored_before_the_reply(run: Run, waits: bool) -> None:
+    async def find(done: Done | None) -> Done | None:
+        return done
+
+    def follow(publish_acks: Sequence[PublishAck]) -> Done | Awaitable[Done | None] | None:
+        of = publish_acks[0].id
+        done = Done((an_effect(driver, "e-2"),), then=follow) if of == "e-1" else None
+        return find(done) if waits else done
+
+    async with run(Script(handle=lambda message: Done((an_effect(driver),), Reply(b"yes"), then=follow))) as driver:
+        await driver.publish(b"x")
+        await driver.finish()
+        assert [step.kind for step in driver.steps] == [STARTED, STORED, STORED, REPLIED, ACKED]
+        assert len(await driver.stored_on(driver.effects)) == 2
+
+
+async def test_an_effect_that_was_stored_before_is_told_to_what_follows(run: Run) -> None:
+    seen: list[bool] = []
+
+    def follow(publish_acks: Sequence[PublishAck]) -> None:
+        seen.append(publish_acks[0].is_duplicate)
+
+    async with run(Script(handle=lambda message: Done((an_effect(driver),), then=follow))) as driver:
+        await driver.publish(b"x")
+        await driver.finish()
+        await driver.publish(b"y")
+        await driver.finish()
+        assert seen == [False, True]
+
+
 @pytest.mark.parametrize("dead_letter_ack", [b"+ACK", b"+TERM exhausted"])
 async def test_a_retry_comes_spaced_and_then_leaves_one_dead_letter_and_its_ack(run: Run, dead_letter_ack: bytes) -> None:
     meaning = Meaning(Retry(FAULT))

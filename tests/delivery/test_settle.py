@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
+from router.core.errors import BrokerUnavailable
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Commit, Dead, Done, Fault, Outcome, PublishAck
 from router.delivery.background_tasks import BackgroundTasks
@@ -125,6 +126,27 @@ async def test_a_commit_that_fails_leaves_the_message_unanswered_and_unacked(set
     await until(lambda: settling.watcher.alarms)
     assert settling.diary == ["stored", "commit ['u-1']"]
     assert (settling.finished, a_delivery() in settling.in_flight) == ([], True)
+
+
+async def test_what_follows_goes_the_same_way_and_then_comes_the_ack(settling: Settling) -> None:
+    more = Done((Effect("held", b"2", "u-2"),), Reply(b"not sent"), then=lambda _: None)
+    settling.settle(Done(EFFECTS, REPLY, settling.a_commit(), lambda _: more))
+    settling.accept()
+    await until(lambda: len(settling.publisher.asked) == 2)
+    assert settling.diary == ["stored", "commit ['u-1']"]
+    settling.accept()
+    assert settling.diary == ["stored", "commit ['u-1']", "stored", "reply answer", "ack +ACK"]
+
+
+async def test_a_broker_that_is_away_while_it_is_found_out_what_follows_spends_no_attempt(settling: Settling) -> None:
+    async def find() -> Done | None:
+        raise BrokerUnavailable("away")
+
+    settling.settle(Done(EFFECTS, REPLY, then=lambda _: find()))
+    settling.accept()
+    await until(lambda: settling.diary[-1] != "stored")
+    assert settling.diary[1].startswith("ack -NAK")
+    assert (settling.watcher.alarms, settling.watcher.settles) == ([], [(1, False)])
 
 
 async def test_nothing_is_acked_while_its_publishes_are_refused(settling: Settling) -> None:

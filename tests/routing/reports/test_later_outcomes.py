@@ -24,7 +24,7 @@ def corrected(first: UsageEvent, later: UsageEvent, *, after_ns: int = 0) -> Usa
     return make_correction(MeteredEvent(first, 1_000), later, 1_000 + after_ns, WINDOW_NS)
 
 
-@pytest.mark.parametrize(("first", "later"), itertools.product(STATUSES, STATUSES))
+@pytest.mark.parametrize(("first", "later"), list(itertools.product(STATUSES, STATUSES)))
 def test_only_an_outcome_that_was_not_known_is_replaced_by_one_that_is(first: str, later: str) -> None:
     made = corrected(an_event(first), an_event(later, 0.05))
     is_expected = first in {"timeout", "cancelled"} and later in {"success", "error"}
