@@ -24,7 +24,9 @@ from router.contracts.answer import decision_bytes
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, UNREADABLE_ERRORS, bytes_of, check_numbers, is_deeper, text_of, value_of
 from router.contracts.decision import Decision
 from router.contracts.request import NOTHING, RouteRequest
+from router.contracts.usage import ADJUSTMENT_TYPE
 from router.core.errors import Poison
+from router.core.ids import MAX_TYPE
 
 MAX_METADATA_BYTES = 64 * 1024
 DEADLINE = "Router-Deadline-Ms"
@@ -121,6 +123,9 @@ def read_processor_answer(data: bytes) -> ProcessorAnswer:
         parts = _PARTS.decode(data)
         _check_size(bytes(parts.payload), MAX_PAYLOAD_BYTES, "message")
         _check_size(bytes(parts.metadata), MAX_METADATA_BYTES, "metadata")
+    told = wire.payload.message_type
+    if told and (len(told) > MAX_TYPE or told == ADJUSTMENT_TYPE):  # the type is billed, and a request may not say so either
+        raise InvalidExtensionMessage(f"message_type: text of 1..{MAX_TYPE} characters, but {ADJUSTMENT_TYPE}")
     return ProcessorAnswer(_decode_payload(wire.payload), wire.metadata or NOTHING)
 
 

@@ -723,6 +723,9 @@ export interface ExtensionMessage {
    */
   payload: {
     payload: unknown;
+    /**
+     * text of 1..256 characters, but usage.adjustment; null and an empty string are absent
+     */
     message_type?: string | null;
     message_id?: string | null;
     payload_encoding?: string | null;

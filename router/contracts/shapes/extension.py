@@ -66,7 +66,9 @@ def build_extension_request(_: ShapeLimits) -> MessageShape:
 def build_extension_message(_: ShapeLimits) -> MessageShape:
     """A pre- or post-processor's answer."""
     body = build_from_type(ProcessorAnswerWire)
-    body["properties"]["payload"] = {**body["properties"]["payload"], **_build_encoding_rule()}
+    content = body["properties"]["payload"]
+    content["properties"]["message_type"] = refer("optional_type")
+    body["properties"]["payload"] = {**content, **_build_encoding_rule()}
     return MessageShape(
         name="extension-message",
         title="ExtensionMessage",
