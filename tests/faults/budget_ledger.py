@@ -49,6 +49,7 @@ def balance_budgets(shown: Sequence[Shown], stored: Sequence[Event], instances: 
     for data, headers in stored:
         cost, reservation = read_usage_cost(data), read_reservation(headers.get(RESERVATION_HEADER))
         assert cost is not None
+        assert cost.is_correlated, "every result of the run has its assignment"
         costs.setdefault(cost.event_id, (cost.provider_id, reservation.policy_id if reservation is not None else None, cost.nanos))
     return [_balance(one, list(costs.values()), instances, slice_percent) for one in shown]
 
