@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
 from router.config import Settings
 from router.delivery.api import JetStream
@@ -31,8 +32,8 @@ def write_policies(directory: Path, *, cost: float = 0.01) -> Path:
     return directory
 
 
-async def serve_assignments(nc: Client, settings: Settings, cost_of: Callable[[Json], float] = lambda _: 0.01) -> None:
-    """Report success for each assignment, and what it cost."""
+async def serve_assignments(nc: Client, settings: Settings, cost_of: Callable[[Json], float] = lambda _: 0.01) -> Subscription:
+    """Report success for each assignment, and what it cost, as long as the subscription lasts."""
 
     async def on_assignment(message: Msg) -> None:
         assignment = json.loads(message.data)
@@ -40,8 +41,9 @@ async def serve_assignments(nc: Client, settings: Settings, cost_of: Callable[[J
         result = {**names, "status": "success", "latency_ms": 5, "cost": cost_of(assignment), "job": {"type": "chat"}}
         await nc.publish(settings.results.subject, json.dumps(result).encode(), headers=make_headers(assignment))
 
-    await nc.subscribe(settings.assignment.subjects[0], cb=on_assignment)
+    subscription = await nc.subscribe(settings.assignment.subjects[0], cb=on_assignment)
     await nc.flush()
+    return subscription
 
 
 @asynccontextmanager
