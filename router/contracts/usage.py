@@ -17,6 +17,8 @@ import msgspec
 import orjson
 from msgspec import Struct, field
 
+from router.contracts.codec import UNREADABLE_ERRORS
+
 USAGE_SUBJECT = "beamline.usage.v1.metered"
 ADJUSTED_SUBJECT = "beamline.usage.v1.adjusted"
 ADJUSTMENT_TYPE = "usage.adjustment"  # the event_type of every adjustment, and of nothing else
@@ -65,6 +67,14 @@ def usage_bytes(event: UsageEvent) -> bytes:
     return orjson.dumps({**msgspec.to_builtins(event), "cost": orjson.Fragment(decimal(event.cost)), **told})
 
 
+def read_usage_event(data: bytes) -> UsageEvent | None:
+    """None for bytes that `usage_bytes` did not write."""
+    try:
+        return _decode(data)
+    except UNREADABLE_ERRORS:
+        return None
+
+
 def identity(event: UsageEvent) -> str:
     """The event's own, else `usage:` and 32 hex of sha256 over the compact JSON array [tenant_id, assignment_id or request_id, status]."""
     return event.event_id or identity_of(event.tenant_id, event.assignment_id or event.request_id, event.status)
@@ -95,3 +105,4 @@ def decimal(number: float) -> str:
 
 
 _encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(UsageEvent).decode

@@ -65,11 +65,12 @@ class BudgetTown:
         self.routers = routers
         self._url = url
 
-    async def command(self, *words: str) -> Json:
-        """What `router budget …` prints."""
+    async def command(self, *words: str, what: str = "budget") -> Json:
+        """What `router budget …` prints, or that of another group."""
         buckets = self.routers[0].settings.buckets
         names = {"ROUTER_BUCKETS_BUDGETS_NAME": buckets.budgets.name, "ROUTER_BUCKETS_BUDGETS_SPENT_NAME": buckets.budgets_spent.name}
-        arguments = ("budget", *words, "--json", "--nats-url", self._url)
+        names["ROUTER_STREAMS_USAGE_NAME"] = self.usage
+        arguments = (what, *words, "--json", "--nats-url", self._url)
         ended = await asyncio.to_thread(call_command, *arguments, environ=names)
         assert ended.status == 0, ended.err
         found: Json = json.loads(ended.out)
@@ -82,7 +83,7 @@ class BudgetTown:
 
     async def ask(self, name: object, **fields: object) -> Json:
         """The answer to a request whose assignment is pushed."""
-        return await ask(self.nc, self.routers[0].settings, a_request(name, push_assignment=True, **fields))
+        return await ask(self.nc, self.routers[0].settings, a_request(name, **{"push_assignment": True, **fields}))
 
     async def spend(self, names: Iterable[int]) -> None:
         """Requests that are decided, and metered."""

@@ -91,6 +91,7 @@ CLIENT_ACTIONS = (
     ClientAction("hear which workers are alive", "listen", "caf.worker.heartbeat.v1", ("router", "operator", "console")),
     # usage
     ClientAction("meter usage", "ask", "beamline.usage.v1.metered", ("router",), {}),
+    ClientAction("adjust usage", "ask", "beamline.usage.v1.adjusted", ("router", "operator"), {}),
     ClientAction("listen to usage", "listen", "beamline.usage.v1.metered", ()),
     ClientAction("look at the stream of usage", "ask", f"{_API}STREAM.INFO.ROUTER_USAGE", ("router", "operator", "console", "lake")),
     ClientAction("read usage, a batch", "ask", f"{_API}DIRECT.GET.ROUTER_USAGE", ("operator", "lake"), {"seq": 1, "batch": 10}),
