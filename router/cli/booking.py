@@ -54,10 +54,10 @@ def read_asked(session: CommandSession, tenant: str, amount: str, reason: str, c
 
 
 def _read_amount(text: str, most: float) -> Decimal:
-    from router.contracts.money import parse_signed
+    from router.contracts.money import parse_amount
 
     try:
-        amount = parse_signed(text)
+        amount = parse_amount(text)
     except ValueError as exc:
         raise typer.BadParameter(str(exc), param_hint="--amount") from None
     if not amount or abs(amount) > most:

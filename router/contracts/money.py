@@ -13,7 +13,7 @@ _MONEY = Context(prec=38, rounding=ROUND_HALF_UP)
 _SIGNED = re.compile(r"[+-]?[0-9]{1,15}(?:\.[0-9]{1,9})?")
 
 
-def parse_signed(text: str) -> Decimal:
+def parse_amount(text: str) -> Decimal:
     """An amount as it is written: `-12.50`. Raises ValueError for another text, and for more digits than a message's number holds."""
     if _SIGNED.fullmatch(text) is None:
         raise ValueError("should be like 12.50 or -12.50, with at most nine decimal places")

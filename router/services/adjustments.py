@@ -41,7 +41,7 @@ class AdjustmentRefused(RouterError):
     code = "invalid_adjustment"
 
 
-class Period(Struct, frozen=True):
+class BilledPeriod(Struct, frozen=True):
     """A day or a month, UTC: its first and its last millisecond."""
 
     name: str
@@ -64,7 +64,7 @@ class Correction(Struct, frozen=True):
     event: UsageEvent
     reservation: str | None
     before: int | None = None
-    period: Period | None = None
+    period: BilledPeriod | None = None
 
     @property
     def effect(self) -> Effect:
@@ -75,7 +75,7 @@ class Correction(Struct, frozen=True):
         return round_to_nanos(Decimal(repr(self.event.cost)))
 
 
-def read_period(text: str) -> Period:
+def read_period(text: str) -> BilledPeriod:
     """`2026-11` or `2026-11-27`. Raises ValueError."""
     found = _PERIOD.fullmatch(text)
     if found is None:
@@ -84,7 +84,7 @@ def read_period(text: str) -> Period:
     starts = datetime(year, month, int(day or 1), tzinfo=UTC)
     days = 1 if day else monthrange(year, month)[1]
     starts_ms = int(starts.timestamp()) * 1000
-    return Period(text, starts_ms, starts_ms + days * DAY_MS - 1)
+    return BilledPeriod(text, starts_ms, starts_ms + days * DAY_MS - 1)
 
 
 def choose_bill(found: Sequence[FoundBill], reference: UsageReference) -> FoundBill:
@@ -110,7 +110,7 @@ def correct_bill(bill: FoundBill, asked: Asked) -> Correction:
     return Correction(event, bill.reservation, billed)
 
 
-def correct_period(period: Period, asked: Asked, provider_id: str, policy_id: str | None, now_ms: int) -> Correction:
+def correct_period(period: BilledPeriod, asked: Asked, provider_id: str, policy_id: str | None, now_ms: int) -> Correction:
     """Raises AdjustmentRefused for a period that has not begun."""
     if period.starts_ms > now_ms:
         raise AdjustmentRefused(f"period {period.name} has not begun")
