@@ -97,7 +97,7 @@ def _chooser_of(strategy: dict[str, object] | None) -> Callable[[RouteRequest], 
 
 
 def _observe(providers: ProviderTracker, name: str, status: str) -> None:
-    providers.observe(requests.TENANT, name, latency_ms=700, cost=0.01, status=status, error_code=None, assignment_id="a")
+    providers.observe(requests.TENANT, name, latency_ms=700, cost=0.01, status=status, error_code=None, assignment_id="a", listed_cost=0.01)
 
 
 class Uncounted:

@@ -39,6 +39,12 @@ class Assignment(Struct, frozen=True, kw_only=True):
     decision: Decision
     trace_id: str | None = None
     reservation: str | None = None  # what it has reserved in budgets (`contracts.reservation`); no worker hears of it
+    listed_cost: float | None = None  # what the policy expected, whatever results had taught
+
+    @property
+    def expected_cost(self) -> float:
+        """What one success may cost by the policy; where no record says so, by the decision."""
+        return self.decision.expected_cost if self.listed_cost is None else self.listed_cost
 
 
 def assignment_id_of(tenant_id: str, request_key: str) -> str:
@@ -132,10 +138,11 @@ def build_assignment(assignment_id: str, request: RouteRequest, decision: Decisi
         decision=decision,
         trace_id=request.trace_id,
         reservation=reservation,
+        listed_cost=decision.listed_cost,
     )
 
 
-def read_assignment(data: bytes, reservation: str | None = None) -> Assignment:
+def read_assignment(data: bytes, reservation: str | None = None, listed_cost: float | None = None) -> Assignment:
     """An assignment that a router wrote. Raises Poison when these bytes are none."""
     try:
         wire = _decode(data)
@@ -151,6 +158,7 @@ def read_assignment(data: bytes, reservation: str | None = None) -> Assignment:
         decision=wire.decision,
         trace_id=wire.trace_id,
         reservation=reservation,
+        listed_cost=listed_cost,
     )
 
 

@@ -1,8 +1,8 @@
 """The record of an assignment in the bucket `ROUTER_ASSIGNMENTS_KNOWN`, and the newest ack of a worker beside it.
 
     key                             value
-    {assignment id}                 {version, subject, headers, content?, reservation?, assignment}    written once, with the decision
-    {assignment id}.ack             {status, message?, at_ms}                            overwritten by each ack of a worker
+    {assignment id}                 {version, subject, headers, content?, reservation?, listed_cost?, assignment}  written once, as decided
+    {assignment id}.ack             {status, message?, at_ms}                                      overwritten by each ack of a worker
 
 The assignment id is derived from the request identity. So a repeated request finds the record by its own identity, and a result or an
 ack finds it by the assignment id that it names. `content` is the digest of the request's content (`contracts.content`): with it the
@@ -36,10 +36,11 @@ class AssignmentRecord(Struct, frozen=True, omit_defaults=True):
     assignment: msgspec.Raw
     content: str | None = None  # None: an idempotency key stands for the request, whatever its content
     reservation: str | None = None  # in its tenant's budgets (`contracts.reservation`)
+    listed_cost: float | None = None  # what the policy expected: the bound of what its result may cost follows from it
 
     def read_assignment(self) -> Assignment:
         """Parse the assignment. Raises Poison if its bytes are no assignment."""
-        return read_assignment(bytes(self.assignment), self.reservation)
+        return read_assignment(bytes(self.assignment), self.reservation, self.listed_cost)
 
 
 def build_record(
@@ -54,7 +55,8 @@ def build_record(
 ) -> AssignmentRecord:
     """Build the record of a new decision."""
     assignment = msgspec.Raw(assignment_bytes(assignment_id, request, decision))
-    return AssignmentRecord(RECORD_VERSION, subject, assignment_headers(request, traceparent), assignment, content, reservation)
+    headers = assignment_headers(request, traceparent)
+    return AssignmentRecord(RECORD_VERSION, subject, headers, assignment, content, reservation, decision.listed_cost)
 
 
 def record_bytes(record: AssignmentRecord) -> bytes:

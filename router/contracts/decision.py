@@ -37,7 +37,7 @@ class Decision(Struct, frozen=True):
     expected_latency_ms: float
     expected_cost: float
     metadata: Mapping[str, str] = NO_METADATA  # all strings; policy_id and policy_version are always there
-    listed_cost: float | None = None  # the policy's own expected_cost, whatever results have taught
+    listed_cost: float | None = None  # what `expected_cost` was before results taught it; None: in a decision that was read back
     samples: int = 0  # successes of which `expected_cost` was learned; 0: it is the policy's
 
 

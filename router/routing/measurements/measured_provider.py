@@ -53,13 +53,14 @@ class MovingFigures(Struct):
     at: float = -inf
     stamp_ms: int = 0
 
-    def move(self, *, latency_ms: float, cost: float, is_success: bool, now: float, now_ms: int) -> None:
+    def move(self, *, latency_ms: float, cost: float, is_success: bool, now: float, now_ms: int, listed_cost: float | None = None) -> None:
         gap = now - self.at
         step = min(MAX_STEP, max(MIN_STEP, gap / (gap + STEP_S))) if gap < inf else MAX_STEP
         self.success_rate += step * (is_success - self.success_rate)
         if is_success:
             self.latency_ms = _move_peak(self.latency_ms, min(float(latency_ms), MAX_LATENCY_MS), step)
-            self.cost = _move(self.cost, min(float(cost), MAX_COST), step)
+            # From what the policy expects: one free result makes no provider free.
+            self.cost = _move(listed_cost if self.cost is None else self.cost, min(float(cost), MAX_COST), step)
         self.at, self.stamp_ms = now, max(now_ms, self.stamp_ms + 1)
 
     def adopt(self, record: ProviderFiguresRecord, now: float) -> None:
@@ -113,9 +114,11 @@ class MeasuredProvider:
                 return True
         return False
 
-    def on_result(self, *, latency_ms: float, cost: float, is_success: bool, now: float, now_ms: int) -> None:
+    def on_result(
+        self, *, latency_ms: float, cost: float, is_success: bool, now: float, now_ms: int, listed_cost: float | None = None
+    ) -> None:
         self.pass_time(now)
-        self.moving.move(latency_ms=latency_ms, cost=cost, is_success=is_success, now=now, now_ms=now_ms)
+        self.moving.move(latency_ms=latency_ms, cost=cost, is_success=is_success, now=now, now_ms=now_ms, listed_cost=listed_cost)
         self.samples += 1
         if not is_success:
             self.minute.failures += 1

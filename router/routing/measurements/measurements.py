@@ -49,16 +49,26 @@ class Measurements:
             self._changed[tenant_id] = None
 
     def on_result(  # noqa: PLR0917 - once a result
-        self, tenant_id: str, provider_id: str, assignment_id: str, latency_ms: float, cost: float, is_success: bool | None
+        self,
+        tenant_id: str,
+        provider_id: str,
+        assignment_id: str,
+        latency_ms: float,
+        cost: float,
+        is_success: bool | None,
+        *,
+        listed_cost: float | None = None,
     ) -> None:
-        """The first result of a known assignment. `is_success` None: it says nothing about the provider, but it ends the assignment."""
+        """The first result of a known assignment. `is_success` None: it says nothing about the provider, but it ends the assignment.
+
+        `listed_cost`: where the moving cost begins; None: with the first success."""
         now, provider = self._now(), self._find(tenant_id, provider_id)
         if provider is None:
             return
         provider.on_finished(assignment_id, now)
         if is_success is not None:
             now_ms = int(self._today() * 1000)
-            provider.on_result(latency_ms=latency_ms, cost=cost, is_success=is_success, now=now, now_ms=now_ms)
+            provider.on_result(latency_ms=latency_ms, cost=cost, is_success=is_success, now=now, now_ms=now_ms, listed_cost=listed_cost)
         self._tenants[tenant_id].changed[provider_id] = now
         self._changed[tenant_id] = None
 

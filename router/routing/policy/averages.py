@@ -2,8 +2,9 @@
 
 Only successes count: a refusal that came back in a millisecond must not make its provider look fast. Each new figure weighs
 `AVERAGE_WEIGHT`, so an average follows a change within a few dozen results. A figure is clipped before it counts, to an hour, a cost
-of 1e9 and `MAX_STEP` times the average, so that one wrong clock cannot move an average for long. Each instance keeps its own
-averages, a bounded number: the pair longest without a result is dropped first, those of a tenant above its share before others.
+of 1e9 and `MAX_STEP` times the average, so that one wrong clock cannot move an average for long. A cost begins at what the policy
+expects, and moves from there by the same steps: one free result makes no provider free. Each instance keeps its own averages, a
+bounded number: the pair longest without a result is dropped first, those of a tenant above its share before others.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from math import inf
 
 from router.core.bounded_cache import BoundedCache
+from router.routing.policy.plan import DEFAULT_COST
 from router.routing.policy.states import NO_STATES, AverageStates, ProviderState, ProviderStates
 
 AVERAGE_WEIGHT = 0.1
@@ -31,17 +33,28 @@ class Averages:
         """The tenant's providers; the object NO_STATES when no average is known, so that `evaluate` takes its fast path."""
         return self._tenants.get(tenant_id, NO_STATES)
 
-    def observe(self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None) -> None:
-        """Add one outcome. The caller reports each outcome once."""
+    def observe(
+        self,
+        tenant_id: str,
+        provider_id: str,
+        *,
+        latency_ms: int,
+        cost: float,
+        status: str,
+        error_code: str | None,
+        listed_cost: float = DEFAULT_COST,
+    ) -> None:
+        """Add one outcome. The caller reports each outcome once. `listed_cost`: what the policy expects."""
         if status != SUCCESS:
             return
         states = self._tenants.get(tenant_id)
         if states is None:
             states = self._tenants[tenant_id] = AverageStates()
-        before = states.get(provider_id)
+        before = states.get(provider_id) or ProviderState()
         states[provider_id] = ProviderState(
-            latency_ms=self._average(before.latency_ms if before is not None else None, latency_ms, MAX_LATENCY_MS),
-            cost=self._average(before.cost if before is not None else None, cost, MAX_COST),
+            latency_ms=self._average(before.latency_ms, latency_ms, MAX_LATENCY_MS),
+            cost=self._average(listed_cost if before.cost is None else before.cost, cost, MAX_COST),
+            samples=before.samples + 1,
         )
         states.learned.clear()
         pair = tenant_id, provider_id

@@ -70,16 +70,18 @@ def _leave_out(plan: DecisionPlan, blocked: Sequence[str]) -> DecisionPlan:
 
 def set_averages(decision: Decision, states: AverageStates) -> Decision:
     """The decision with the moving averages of its provider in place of the policy's figures, where there are any."""
-    learned = _set_figures(decision, states.get(decision.provider_id))
+    learned = set_figures(decision, states.get(decision.provider_id))
     states.learned[id(decision)] = decision, learned
     return learned
 
 
-def _set_figures(decision: Decision, state: ProviderState | None) -> Decision:
+def set_figures(decision: Decision, state: ProviderState | None) -> Decision:
+    """The same with one provider's averages."""
     if state is None or (state.latency_ms is None and state.cost is None):
         return decision
     return replace(
         decision,
         expected_latency_ms=decision.expected_latency_ms if state.latency_ms is None else state.latency_ms,
         expected_cost=decision.expected_cost if state.cost is None else state.cost,
+        samples=state.samples,
     )

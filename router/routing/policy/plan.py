@@ -106,4 +106,5 @@ def _make_decision(name: str, reason: str, provider: Provider | None, metadata: 
         expected_latency_ms=DEFAULT_LATENCY_MS if latency_ms is None else latency_ms,
         expected_cost=DEFAULT_COST if cost is None else cost,
         metadata=metadata,
+        listed_cost=DEFAULT_COST if cost is None else cost,
     )

@@ -22,14 +22,25 @@ class ProviderTracker:
         self.measurements = measurements if measurements is not None else Measurements()
 
     def observe(
-        self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None, assignment_id: str
+        self,
+        tenant_id: str,
+        provider_id: str,
+        *,
+        latency_ms: int,
+        cost: float,
+        status: str,
+        error_code: str | None,
+        assignment_id: str,
+        listed_cost: float,
     ) -> None:
-        """Add one outcome. The caller reports each outcome once."""
-        self.averages.observe(tenant_id, provider_id, latency_ms=latency_ms, cost=cost, status=status, error_code=error_code)
+        """Add one outcome. The caller reports each outcome once. `listed_cost`: what the policy expects of a success."""
+        self.averages.observe(
+            tenant_id, provider_id, latency_ms=latency_ms, cost=cost, status=status, error_code=error_code, listed_cost=listed_cost
+        )
         self.breakers.observe(tenant_id, provider_id, latency_ms=latency_ms, cost=cost, status=status, error_code=error_code)
         outcome = classify_outcome(status, error_code)
         is_success = None if outcome is NEUTRAL else outcome is SUCCESS  # None: it says nothing about the provider
-        self.measurements.on_result(tenant_id, provider_id, assignment_id, latency_ms, cost, is_success)
+        self.measurements.on_result(tenant_id, provider_id, assignment_id, latency_ms, cost, is_success, listed_cost=listed_cost)
 
     def states_of(self, tenant_id: str) -> ProviderStates:
         """The tenant's providers at this moment."""

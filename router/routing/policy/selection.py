@@ -24,6 +24,7 @@ from router.routing.measurements import LearnedFigures
 from router.routing.policy.conditions import ConditionInput
 from router.routing.policy.draw import weighted_hash
 from router.routing.policy.model import Fallback, Provider
+from router.routing.policy.narrowed import set_figures
 from router.routing.policy.normalise import NO_PROVIDER_AVAILABLE
 from router.routing.policy.plan import CIRCUIT_BREAKER_FALLBACK, FALLBACK, RETRY, STICKY, make_tier
 from router.routing.policy.policy import Policy
@@ -148,15 +149,7 @@ class Selection(Struct, frozen=True):
 
     def _answer(self, name: str, reason: str) -> Decision:
         """The decision made at load, with the moving averages in place of the policy's figures where there are any."""
-        decision = self.policy.plan.decisions[name, reason]
-        latency_ms, cost = self._averages(name)
-        if latency_ms is None and cost is None:
-            return decision
-        return replace(
-            decision,
-            expected_latency_ms=decision.expected_latency_ms if latency_ms is None else latency_ms,
-            expected_cost=decision.expected_cost if cost is None else cost,
-        )
+        return set_figures(self.policy.plan.decisions[name, reason], self.states.get(name))
 
     def _note(self, stage: str, subject: str, verdict: str) -> None:
         if self.trace is not None:

@@ -17,6 +17,7 @@ class ProviderState(Struct, frozen=True):
     blocked_until: float = 0.0  # the breaker blocks every call until this time, on the clock of `now`
     latency_ms: float | None = None  # moving average
     cost: float | None = None  # moving average
+    samples: int = 0  # successes in these averages, of this instance
 
 
 NO_AVERAGES: Mapping[str, ProviderState] = MappingProxyType({})

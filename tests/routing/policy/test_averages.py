@@ -4,6 +4,7 @@ import pytest
 
 from router.routing.policy import NO_STATES, Averages
 from router.routing.policy.averages import MAX_COST, MAX_LATENCY_MS
+from router.routing.policy.plan import DEFAULT_COST
 
 
 def observe(averages: Averages, tenant: str = "acme", provider: str = "openai", **given: object) -> None:
@@ -17,18 +18,35 @@ def test_a_tenant_without_results_has_the_states_that_cost_nothing() -> None:
     assert averages.states_of("acme") is NO_STATES
 
 
-def test_the_first_result_is_the_average_and_later_ones_move_it() -> None:
+def test_the_first_latency_is_the_average_and_later_ones_move_it() -> None:
     averages = Averages(weight=0.1)
-    observe(averages, latency_ms=100, cost=1.0)
-    observe(averages, latency_ms=200, cost=2.0)
+    observe(averages, latency_ms=100)
+    observe(averages, latency_ms=200)
     state = averages.states_of("acme").get("openai")
     assert state is not None
-    assert (state.latency_ms, state.cost) == (110.0, 1.1)
+    assert (state.latency_ms, state.samples) == (110.0, 2)
+
+
+def test_a_cost_begins_at_what_the_policy_expects_and_each_success_moves_it() -> None:
+    averages = Averages(weight=0.1)
+    for moved in (0.018, 0.0162):  # down by a tenth at most, whatever it costs
+        observe(averages, cost=0.0, listed_cost=0.02)
+        state = averages.states_of("acme").get("openai")
+        assert state is not None
+        assert state.cost == pytest.approx(moved)
+
+
+def test_a_provider_whose_cost_the_policy_does_not_name_begins_at_the_usual_one() -> None:
+    averages = Averages(weight=0.1)
+    observe(averages, cost=0.0)
+    state = averages.states_of("acme").get("openai")
+    assert state is not None
+    assert state.cost == pytest.approx(0.9 * DEFAULT_COST)
 
 
 def test_one_wrong_figure_moves_an_average_by_a_bounded_step() -> None:
     averages = Averages(weight=0.1)
-    observe(averages, latency_ms=100, cost=1.0)
+    observe(averages, latency_ms=100, cost=1.0, listed_cost=1.0)
     observe(averages, latency_ms=1 << 60, cost=1e300)
     state = averages.states_of("acme").get("openai")
     assert state is not None
@@ -37,7 +55,7 @@ def test_one_wrong_figure_moves_an_average_by_a_bounded_step() -> None:
 
 def test_the_first_figure_is_clipped_and_an_average_of_nothing_moves() -> None:
     averages = Averages(weight=0.1)
-    observe(averages, latency_ms=1 << 62, cost=0.0)
+    observe(averages, latency_ms=1 << 62, cost=0.0, listed_cost=0.0)
     observe(averages, latency_ms=1 << 62, cost=1e300)
     state = averages.states_of("acme").get("openai")
     assert state is not None

@@ -150,7 +150,9 @@ def test_the_plan_behind_breakers_and_the_selection_give_the_same_answer(request
     for provider, event in events:
         match event:
             case "success" | "error" | "cancelled":
-                tracker.observe("acme", provider, latency_ms=7, cost=0.5, status=event, error_code="5XX", assignment_id="a")
+                tracker.observe(
+                    "acme", provider, latency_ms=7, cost=0.5, status=event, error_code="5XX", assignment_id="a", listed_cost=0.5
+                )
             case "opened for 8" | "opened for 2":
                 some.breakers.apply_remote({("acme", provider): RemoteTransition(some.clock() + float(event[-1]), 1)})
             case "closed elsewhere":
