@@ -169,8 +169,8 @@ class BudgetSettlement:
         for stored in batch:
             is_new = stored.sequence > self._place.through
             cost = read_usage_cost(stored.data)
-            # A marked event has its identity as well: silver, too, keeps the first of each.
-            if cost is not None and self._memory.is_first(cost.event_id, stored.sequence) and is_spending(cost):
+            # What spends nothing is not remembered: a flood of it would push out what does.
+            if cost is not None and is_spending(cost) and self._memory.is_first(cost.event_id, stored.sequence):
                 is_end = self._is_end(cost, stored.sequence)
                 if is_new:
                     self._add(found, cost, stored, is_end=is_end)
@@ -228,17 +228,23 @@ class BudgetSettlement:
         since = datetime.fromtimestamp(window.starts_s, UTC)
         async with open_reader(self._jetstream, self._stream, since=since) as reader:
             while batch := await reader.read(BATCH):
-                costs = []
-                for stored in batch:
-                    cost = read_usage_cost(stored.data) if stored.sequence <= place.through else None
-                    if cost is None or not memory.is_first(cost.event_id, stored.sequence) or nanos(stored.time) / 1e9 >= window.ends_s:
-                        continue
-                    if is_counted(budget, cost, read_reservation(stored.headers.get(RESERVATION_HEADER))):
-                        costs.append(make_settled_cost(budget, cost, stored.sequence, nanos(stored.time)))
+                read = (_read_cost(budget, window, memory, one) for one in batch if one.sequence <= place.through)
+                costs = [cost for cost in read if cost is not None]
                 record = settle_costs(record, place.timeline, costs)
                 if batch[-1].sequence >= place.through:
                     break
         return replace(record, timeline=place.timeline, through=place.through, stored_ns=place.stored_ns)
+
+
+def _read_cost(budget: Budget, window: BudgetWindow, memory: EventMemory, stored: StoredMessage) -> SettledCost | None:
+    """What the event costs in this budget; None where it is not of it, or not of the window, or came before."""
+    stored_ns = nanos(stored.time)
+    cost = read_usage_cost(stored.data) if stored_ns / 1e9 < window.ends_s else None
+    if cost is None or cost.tenant_id != budget.tenant_id or not is_spending(cost):
+        return None
+    is_first = memory.is_first(cost.event_id, stored.sequence)
+    reservation = read_reservation(stored.headers.get(RESERVATION_HEADER))
+    return make_settled_cost(budget, cost, stored.sequence, stored_ns) if is_first and is_counted(budget, cost, reservation) else None
 
 
 def _require_counted(record: SpentRecord) -> SpentRecord:
