@@ -20,6 +20,7 @@ from router.config import (
 from router.contracts import usage
 from router.contracts.audit_event import ALL_AUDIT_EVENTS
 from router.contracts.dead_letter import WORKER_DEAD_LETTER_SUBJECTS, dead_letter_subject
+from router.contracts.held_cost import ALL_HELD, MAX_HELD
 from router.contracts.violation import ALL_VIOLATIONS
 from router.delivery.advisories import ALL_ADVISORIES
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket
@@ -68,11 +69,12 @@ def _message_stream(spec: SubscriptionSpec[ConsumerConfig], settings: Settings) 
 def _effect_streams(settings: Settings, specs: Specs) -> Iterator[StreamSpec]:
     """Streams that the router publishes to before it acks: a full one refuses messages, and those that need it wait.
 
-    No message waits for the events of violations and of audits: their streams drop their oldest.
+    No message waits for the events of violations and of audits, nor for the notices of held costs: their streams drop their oldest.
     """
     streams = settings.streams
     yield _stream(streams.assignments, *settings.assignment.subjects, discard="new")
     yield _stream(streams.usage, usage.USAGE_SUBJECT, usage.ADJUSTED_SUBJECT, discard="new")
+    yield replace(_stream(streams.held, ALL_HELD), max_per_subject=MAX_HELD)
     yield replace(_stream(streams.violations, ALL_VIOLATIONS), max_messages=streams.violations.max_messages)
     yield declare_audit_stream(settings)
     yield _stream(streams.dlq, *_dead_letter_subjects(settings, specs), discard="new")

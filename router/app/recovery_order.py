@@ -14,12 +14,13 @@ from router.operations.deadletters.journal import journal_bucket
 
 
 def list_in_order(settings: Settings, partitions: Sequence[str] = ()) -> list[StreamSpec]:
-    """Every declared stream and those of the partitions, each before the streams of its effects: request, assignment, result, usage event.
+    """Every declared stream and those of the partitions, each before those of its effects: request, assignment, result, usage event.
 
     What is spent of budgets comes before the usage events: each one that is settled there has its event in the later copy.
     """
     streams, spent = settings.streams, f"KV_{settings.buckets.budgets_spent.name}"
-    effects = (streams.assignments.name, streams.results.name, streams.acks.name, spent, streams.usage.name, streams.dlq.name)
+    usage = (streams.usage.name, streams.held.name)
+    effects = (streams.assignments.name, streams.results.name, streams.acks.name, spent, *usage, streams.dlq.name)
     rank = {name: number for number, name in enumerate(effects, start=1)}
     buckets = len(rank) + 1  # written before their message is acked, whichever stream it stands in
     declared = {spec.name: spec for spec in (*declare_topology(settings).streams, *declare_partitions(settings, partitions))}
@@ -75,4 +76,4 @@ async def list_to_save(jetstream: JetStream, settings: Settings, others: Iterabl
 def list_effect_streams(settings: Settings) -> frozenset[str]:
     """Streams whose messages have deterministic ids, so that the same effect is stored once."""
     streams = settings.streams
-    return frozenset((streams.assignments.name, streams.usage.name, streams.dlq.name))
+    return frozenset((streams.assignments.name, streams.usage.name, streams.held.name, streams.dlq.name))

@@ -11,10 +11,11 @@ from router.contracts.ack import EXEC_ASSIGNMENT_ACK
 from router.contracts.result import RESULT
 from router.contracts.usage import USAGE_SUBJECT
 from router.contracts.worker import WorkerMessageLimits
-from router.routing.reports import AckRules, AcksHandler, RecentOutcomes, ResultRules, ResultsHandler
+from router.routing.reports import AckRules, AcksHandler, CostBound, RecentOutcomes, ResultRules, ResultsHandler
 from router.routing.reports.result_memory import DAY_S
 from router.services.handler_metrics import AcksMetrics, ResultsMetrics
 from router.services.known_assignments import AssignmentAckStore
+from router.services.metered_events import StoredUsage
 
 
 def build_results_handler(context: AppContext) -> ResultsHandler:
@@ -22,13 +23,16 @@ def build_results_handler(context: AppContext) -> ResultsHandler:
     settings = context.settings
     return ResultsHandler(
         context.assignments,
-        ResultsMetrics(context.metrics, context.violations, is_stored=settings.usage.enabled),
+        ResultsMetrics(context.metrics, context.violations, context.alerts, is_stored=settings.usage.enabled),
         context.providers,
+        StoredUsage(context.jetstream),
         rules=ResultRules(
             limits=worker_limits(settings),
             tenants_allowed=frozenset(settings.tenants_allowed),
             usage_subject=USAGE_SUBJECT if settings.usage.enabled else None,
             uncorrelated=settings.usage.uncorrelated,
+            bound=CostBound(settings.results.cost_factor, settings.results.cost_floor),
+            window_ns=settings.streams.usage.duplicate_window_ms * 1_000_000,
         ),
         recent=RecentOutcomes(keep_s=settings.streams.usage.duplicate_window_ms / 1000),  # the duplicate window of the stream
         on_finished=context.finished.finish,

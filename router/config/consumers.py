@@ -120,6 +120,15 @@ class ResultsConfig(ConsumerConfig):
     )
     max_attempts: Count = Field(default=10, description="attempts (runs of the handler) before a message is given up")
     max_cost: float = Field(default=1e9, gt=0, le=1e15, description="a result that costs more is refused, in the currency of the costs")
+    cost_factor: float = Field(
+        default=100.0,
+        ge=1,
+        le=1e9,
+        description="a result's cost is booked up to so many times what the policy expects; the rest is held for an operator",
+    )
+    cost_floor: float = Field(
+        default=0.01, ge=0, le=1e9, description="a result's cost up to this is never held, in the currency of the costs"
+    )
     max_timestamp_age_ms: Millis = Field(
         default=40 * DAY_MS, description="a result whose timestamp lies longer before its storing is refused, milliseconds"
     )

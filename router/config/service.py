@@ -65,9 +65,9 @@ class AssignmentConfig(Group):
 
 class UsageConfig(Group):
     enabled: bool = Field(default=True, description="publish a usage event for every outcome")
-    uncorrelated: Literal["accept", "mark", "refuse"] = Field(
-        default="accept",
-        description="a result of an unknown assignment: metered; metered with `correlated: false` in its event; or a dead letter",
+    uncorrelated: Literal["mark", "refuse"] = Field(
+        default="mark",
+        description="a result of an unknown assignment: metered with `correlated: false` in its event, which is no bill; or a dead letter",
     )
     currency: str = Field(
         default="USD", pattern="^[A-Z]{3}$", description="of every cost, ISO 4217: `router usage report` and `export` tell it"

@@ -33,6 +33,7 @@ class StreamsConfig(Group):
     violations: EventStreamConfig = EventStreamConfig(
         name="ROUTER_VIOLATIONS", max_age_ms=7 * DAY_MS, max_bytes=64 * MIB, duplicate_window_ms=2 * MINUTE_MS, max_messages=100_000
     )
+    held: StreamConfig = declare_stream("ROUTER_HELD", days=365, mib=256, window_ms=DAY_MS)  # as long as an instance knows its publish acks
     audit: EventStreamConfig = EventStreamConfig(
         name="ROUTER_AUDIT", max_age_ms=365 * DAY_MS, max_bytes=64 * MIB, duplicate_window_ms=2 * MINUTE_MS, max_messages=100_000
     )

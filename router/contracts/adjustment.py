@@ -23,12 +23,12 @@ OUTCOME, HELD, BILL, BUDGET = "outcome", "held", "bill", "budget"  # ADJUSTMENTS
 ADJUSTED_STATUS = "success"  # of every adjustment
 
 
-def outcome_identity(event_id: str, status: str) -> str:
-    """Of the correction of this event by a later outcome."""
-    return derive_identity("adjustment", OUTCOME, event_id, status)
+def outcome_identity(event_id: str) -> str:
+    """Of the one correction of this event by a later outcome: whichever replaces it first is final."""
+    return derive_identity("adjustment", OUTCOME, event_id)
 
 
-def held_identity(event_id: str) -> str:
+def derive_held_identity(event_id: str) -> str:
     """Of the one decision about the held cost of this event."""
     return derive_identity("adjustment", HELD, event_id)
 
@@ -66,7 +66,10 @@ def make_adjustment(
 
 
 def adjust_event(adjustment: str, event: UsageEvent, amount: Decimal, *, event_id: str, reason: str | None = None) -> UsageEvent:
-    """Build the adjustment of one event: its tenant, provider, ids and time are the event's, and `adjusts` names it. It counts, marked or not."""
+    """Build the adjustment of one event: its tenant, provider, ids and time are the event's, and `adjusts` names it.
+
+    It is never marked: it counts, also where the event does not.
+    """
     made = make_adjustment(
         adjustment,
         event_id=event_id,

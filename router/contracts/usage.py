@@ -67,14 +67,6 @@ def usage_bytes(event: UsageEvent) -> bytes:
     return orjson.dumps({**msgspec.to_builtins(event), "cost": orjson.Fragment(decimal(event.cost)), **told})
 
 
-def read_usage_event(data: bytes) -> UsageEvent | None:
-    """None for bytes that `usage_bytes` did not write."""
-    try:
-        return _decode(data)
-    except UNREADABLE_ERRORS:
-        return None
-
-
 def identity(event: UsageEvent) -> str:
     """The event's own, else `usage:` and 32 hex of sha256 over the compact JSON array [tenant_id, assignment_id or request_id, status]."""
     return event.event_id or identity_of(event.tenant_id, event.assignment_id or event.request_id, event.status)
@@ -93,6 +85,14 @@ def assignment_identity(tenant_id: str, assignment_id: str) -> str:
 def derive_identity(*parts: str | None) -> str:
     """`usage:` and 32 hex digits of the sha256 over the compact JSON array of these."""
     return "usage:" + sha256(orjson.dumps(parts)).hexdigest()[:32]
+
+
+def read_usage_event(data: bytes) -> UsageEvent | None:
+    """None for bytes that are no event."""
+    try:
+        return _decode(data)
+    except UNREADABLE_ERRORS:
+        return None
 
 
 def decimal(number: float) -> str:

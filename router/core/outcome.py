@@ -4,6 +4,7 @@ A handler never touches the broker. It returns one of four values, and
 `delivery.settlement` turns that value into exactly one ack:
 
     Done    effects are stored first, then the reply    -> +ACK
+              and before that what follows from their publish acks (`then`)
     Retry   not now; may use up an attempt              -> -NAK with delay
     Dead    never here; a dead letter is stored first   -> the consumer's dead_letter_ack
     Hold    send nothing; redelivered after ack_wait    -> no ack
@@ -47,16 +48,20 @@ class PublishAck(Struct, frozen=True, gc=False):
     is_duplicate: bool
 
 
+# What follows from the publish acks: None, or one more Done, whose effects are stored before the reply too; its reply is not sent.
+Then = Callable[[Sequence[PublishAck]], "Awaitable[Done | None] | Done | None"]
+
 # The handler's own store: after the publish acks, before the ack. One that stores in memory alone is done when it returns None.
 Commit = Callable[[Sequence[PublishAck]], Awaitable[None] | None]
 
 
 class Done(Struct, frozen=True, gc=False):
-    """It was handled: `effects` are stored, `commit` runs, the reply is sent, then the message is acknowledged."""
+    """It was handled: `effects` are stored, `commit` runs, `then` tells what follows, the reply is sent, then the message is acked."""
 
     effects: tuple[Effect, ...] = ()
     reply: Reply | None = None
     commit: Commit | None = None
+    then: Then | None = None
 
 
 class Retry(Struct, frozen=True):

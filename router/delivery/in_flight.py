@@ -46,7 +46,7 @@ class MessageState(Enum):
     PUBLISHING = "publishing"  # its effects are published, their publish acks are not here
     UNSTORED = "unstored"  # the broker does not store its effects; the consumer is paused
     WAITING_FOR_ROOM = "waiting_for_room"  # a stream has no room for its effects
-    COMMITTING = "committing"  # its effects are stored, its commit runs
+    COMMITTING = "committing"  # its effects are stored; its commit runs, or it is found out what follows from their publish acks
     SETTLED = "settled"  # acked, NAKed or handed back: it is not in the table
 
 

@@ -1,7 +1,8 @@
-"""From an outcome to an ack, in one order and only one: effects published, commit, reply, ack.
+"""From an outcome to an ack, in one order and only one: effects published, commit, what follows, reply, ack.
 
 conclude ──> a first delivery failed: its attempt is counted before anything is decided
-   └──> decide_settlement ──> publish ──> commit ──> reply, ack
+   └──> decide_settlement ──> publish ──> commit ──> then ──> reply, ack
+                                 │                    └── there is more to store: publish
                                  ├── a stream has no room ──> only this message waits (`refused_storage`)
                                  └── the broker does not answer ──> the subscription pauses; the first one is published again
                                                                     until it is stored, then all of them
@@ -15,7 +16,7 @@ from functools import partial
 
 from router.core.crashpoints import crashpoint, crashpoint_sent
 from router.core.message import Message, Reply
-from router.core.outcome import Commit, Done, Outcome, Retry
+from router.core.outcome import Commit, Done, Outcome, Retry, Then
 from router.delivery.acked_publisher import EffectPublisher, NotPublished, PublishAcks
 from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.connection import Connection
@@ -27,9 +28,11 @@ from router.delivery.refused_storage import RefusedStorage
 from router.delivery.settlement import (
     PendingSettlement,
     Settlement,
+    decide_following_failure,
     decide_settlement,
     decide_without_bucket,
     decide_without_storage,
+    follow,
     nak,
     outcome_of_error,
 )
@@ -138,10 +141,13 @@ class Settler:
     def _on_stored(self, pending: PendingSettlement, publish_acks: PublishAcks) -> None:
         if publish_acks:
             self._observer.on_stored(pending.message, publish_acks)
-        if pending.settlement.commit is None:
-            self._finish(pending)
+        settlement = pending.settlement
+        if settlement.commit is not None:
+            self._begin_commit(pending, settlement.commit, publish_acks)
+        elif settlement.then is not None:
+            self._begin_following(pending, settlement.then, publish_acks)
         else:
-            self._begin_commit(pending, pending.settlement.commit, publish_acks)
+            self._finish(pending)
 
     def _begin_commit(self, pending: PendingSettlement, commit: Commit, publish_acks: PublishAcks) -> None:
         try:
@@ -150,18 +156,53 @@ class Settler:
             self._on_commit_failed(pending, exc)
             return
         if committing is None:
-            self._finish(pending)
+            self._on_committed(pending, publish_acks)
         else:
             self._in_flight.enter(pending.message, MessageState.COMMITTING)
-            self._background_tasks.start_uncancelled(self._commit(pending, committing))
+            self._background_tasks.start_uncancelled(self._commit(pending, committing, publish_acks))
 
-    async def _commit(self, pending: PendingSettlement, committing: Awaitable[None]) -> None:
+    async def _commit(self, pending: PendingSettlement, committing: Awaitable[None], publish_acks: PublishAcks) -> None:
         try:
             await committing
         except Exception as exc:  # the handler's own store is unavailable: the effects stand, the message comes again
             self._on_commit_failed(pending, exc)
         else:
+            self._on_committed(pending, publish_acks)
+
+    def _on_committed(self, pending: PendingSettlement, publish_acks: PublishAcks) -> None:
+        if pending.settlement.then is None:
             self._finish(pending)
+        else:
+            self._begin_following(pending, pending.settlement.then, publish_acks)
+
+    def _begin_following(self, pending: PendingSettlement, then: Then, publish_acks: PublishAcks) -> None:
+        """Nearly always nothing follows, and it says so at once."""
+        try:
+            following = then(publish_acks)
+        except Exception as exc:
+            self._on_following_failed(pending, exc)
+            return
+        if following is None:
+            self._finish(pending)
+        elif isinstance(following, Done):
+            self.settle(follow(pending, following))
+        else:
+            self._in_flight.enter(pending.message, MessageState.COMMITTING)
+            self._background_tasks.start_uncancelled(self._follow(pending, following))
+
+    async def _follow(self, pending: PendingSettlement, following: Awaitable[Done | None]) -> None:
+        try:
+            done = await following
+        except Exception as exc:  # what it had to read is unavailable: the effects stand, the message comes again
+            self._on_following_failed(pending, exc)
+            return
+        if done is None:
+            self._finish(pending)
+        else:
+            self.settle(follow(pending, done))
+
+    def _on_following_failed(self, pending: PendingSettlement, exc: Exception) -> None:
+        self.conclude(pending.message, decide_following_failure(self._subscription, pending.message, exc))
 
     def _on_commit_failed(self, pending: PendingSettlement, exc: Exception) -> None:
         self.conclude(pending.message, outcome_of_error(self._subscription, pending.message, exc))

@@ -13,9 +13,9 @@ from typing import assert_never
 from msgspec import Struct
 
 from router.core.backoff import delay_after
-from router.core.errors import Poison
+from router.core.errors import BrokerUnavailable, Poison
 from router.core.message import Effect, Message, Reply
-from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Hold, Outcome, Retry
+from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Hold, Outcome, Retry, Then
 from router.delivery.subscription import ACK, DEAD_LETTER_OMITTED, DECLINED, SENT_BACK, Subscription
 
 HANDLER_FAULT = Fault("internal", "the handler failed")
@@ -24,13 +24,14 @@ UNAVAILABLE = Fault("broker_unavailable", "what it needs cannot be reached")  # 
 
 
 class Settlement(Struct, frozen=True):
-    """What to do, in this order: publish the effects, commit, reply, ack."""
+    """What to do, in this order: publish the effects, commit, what follows from their publish acks, reply, ack."""
 
     effects: tuple[Effect, ...]
     reply: Reply | None
     commit: Commit | None
     ack: bytes | None
     is_final: bool  # the message is done
+    then: Then | None = None
 
 
 class PendingSettlement(Struct, frozen=True):
@@ -45,7 +46,7 @@ def decide_settlement(subscription: Subscription, message: Message, outcome: Out
     """The settlement for the outcome of one attempt (docs/reference/contracts.md#failures)."""
     match outcome:
         case Done():  # its fields by name: as patterns they cost as much as the rest of this function
-            return Settlement(outcome.effects, outcome.reply, outcome.commit, ACK, True)
+            return Settlement(outcome.effects, outcome.reply, outcome.commit, ACK, True, outcome.then)
         case Retry(fault, _, uses_attempt) if uses_attempt and message.attempts >= subscription.options.max_attempts:
             # The dead letter is an effect: until it is stored nothing is acked (`decide_without_storage`: when too many wait for that).
             return give_up(subscription, message, fault)
@@ -103,9 +104,26 @@ def decide_without_bucket(subscription: Subscription, message: Message) -> tuple
     return DECLINED, PendingSettlement(message, Done(), Settlement((), reply, None, ACK, True))
 
 
+def decide_following_failure(subscription: Subscription, message: Message, exc: BaseException) -> Outcome:
+    """Of an error in `then`. A broker that is away is not the message's fault: it comes again, and spends no attempt."""
+    if isinstance(exc, BrokerUnavailable):
+        return Retry(UNAVAILABLE, subscription.options.full_retry, uses_attempt=False)
+    return outcome_of_error(subscription, message, exc)
+
+
 def outcome_of(exc: BaseException) -> Dead | Retry:
     """The outcome of an error that a handler raised: Dead for Poison, else Retry."""
     return Dead(Fault(exc.code, str(exc)), PROCESSING_ERROR) if isinstance(exc, Poison) else Retry(HANDLER_FAULT)
+
+
+def follow(pending: PendingSettlement, done: Done) -> PendingSettlement:
+    """The same message, of which more is to be stored."""
+    settlement = pending.settlement
+    return PendingSettlement(
+        pending.message,
+        pending.outcome,
+        Settlement(done.effects, settlement.reply, done.commit, settlement.ack, settlement.is_final, done.then),
+    )
 
 
 def outcome_of_error(subscription: Subscription, message: Message, exc: BaseException) -> Outcome:

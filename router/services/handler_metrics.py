@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from router.config.subscriptions import ACKS, DECIDE, RESULTS
 from router.contracts.ack import EXEC_ASSIGNMENT_ACK, ExecAssignmentAck
+from router.contracts.alert import WARNING, Alert
 from router.contracts.decision import POLICY_NOT_FOUND, RATE_LIMIT_EXCEEDED, Decision, Refusal
 from router.contracts.header_rules import Violation
 from router.contracts.request import RouteRequest
 from router.contracts.result import RESULT, ExecResult
+from router.contracts.usage import UsageEvent
 from router.contracts.worker import MessageType, ReadResult
 from router.core.message import Message
 from router.core.outcome import Fault
 from router.operations.observability import OTHER, LogRateLimit, Metrics, events, logs
 from router.routing.decide.push import PUSH_TENANT_FORBIDDEN, SWITCHED_OFF
+from router.services.alerts import Alerts
 from router.services.violation_recorder import ViolationRecorder
 
 log = logs.logger(__name__)
+
+OVERRULED_FIELDS = ("provider_id", "job_type")  # labels of router_results_overruled_total
 
 WorkerReading = ReadResult[ExecResult] | ReadResult[ExecAssignmentAck]
 
@@ -62,10 +67,13 @@ class ResultsMetrics:
     publish acks. Without them only the memory of this process detects repeats.
     """
 
-    def __init__(self, metrics: Metrics, violations: ViolationRecorder, *, is_stored: bool) -> None:
+    def __init__(self, metrics: Metrics, violations: ViolationRecorder, alerts: Alerts, *, is_stored: bool) -> None:
         self._metrics = metrics
         self._violations = violations
+        self._alerts = alerts
         self._is_stored = is_stored
+        for field in OVERRULED_FIELDS:
+            metrics.results_overruled[field,] += 0  # as above
         self._lines = LogRateLimit(every_s=1.0)
 
     def on_violation(self, message: Message, reading: ReadResult[ExecResult]) -> None:
@@ -92,6 +100,20 @@ class ResultsMetrics:
             if self._lines.allow(events.RESULT_CONFLICT):
                 log.warning(events.RESULT_CONFLICT, total=self._metrics.results_conflict.value)
 
+    def on_overruled(self, field: str, event: UsageEvent) -> None:
+        self._metrics.results_overruled[field,] += 1
+        if self._lines.allow((events.RESULT_OVERRULED, field)):
+            log.warning(events.RESULT_OVERRULED, field=field, tenant=event.tenant_id, assignment_id=event.assignment_id)
+
+    def on_held(self, event: UsageEvent) -> None:
+        self._metrics.results_held.value += 1
+        if self._lines.allow(events.RESULT_HELD):
+            log.warning(events.RESULT_HELD, tenant=event.tenant_id, provider=event.provider_id, cost=event.cost, told_cost=event.told_cost)
+        self._alerts.raise_alert(make_held_alert(event))
+
+    def on_corrected(self, event: UsageEvent) -> None:
+        self._metrics.results_corrected.value += 1
+
 
 class AcksMetrics:
     """`acks.AcksMeter`, counted."""
@@ -108,6 +130,25 @@ class AcksMetrics:
 
     def on_uncorrelated(self) -> None:
         self._metrics.acks_uncorrelated.value += 1
+
+
+def make_held_alert(event: UsageEvent) -> Alert:
+    """Once for each tenant and interval: it tells of the first, `router usage held list` of all."""
+    facts = {
+        "tenant_id": event.tenant_id,
+        "provider_id": event.provider_id,
+        "event_id": event.event_id,
+        "assignment_id": event.assignment_id,
+        "cost": event.cost,
+        "told_cost": event.told_cost,
+    }
+    return Alert(
+        severity=WARNING,
+        component="router.results",
+        cause=f"cost_held:{event.tenant_id}",
+        message=f"A worker told a cost of tenant {event.tenant_id} far above the expected one: it is held",
+        metadata={name: value for name, value in facts.items() if value is not None},
+    )
 
 
 def _read_violations(recorder: ViolationRecorder, name: str, message: Message, reading: WorkerReading, kind: MessageType) -> None:

@@ -57,6 +57,7 @@ def list_readers(settings: Settings) -> Mapping[str, Read]:
     return {
         streams.assignments.name: lambda _, data: read_exec_assignment(data),
         streams.usage.name: lambda _, data: msgspec.json.decode(data, type=UsageEvent),
+        streams.held.name: lambda _, data: msgspec.json.decode(data, type=UsageEvent),
         streams.audit.name: lambda _, data: read_audit_event(data),
         streams.violations.name: lambda _, data: read_violation(data),
         f"KV_{buckets.policies.name}": lambda _, data: version_record.read_record(data),

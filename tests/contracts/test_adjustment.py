@@ -13,8 +13,8 @@ from router.contracts.adjustment import (
     HELD,
     OUTCOME,
     adjust_event,
+    derive_held_identity,
     difference,
-    held_identity,
     make_adjustment,
     make_adjustment_effect,
     operator_identity,
@@ -39,7 +39,7 @@ BILLED = UsageEvent(
 
 
 def test_an_adjustment_of_an_event_takes_its_ids_and_its_time_and_names_it() -> None:
-    made = adjust_event(OUTCOME, BILLED, Decimal("-0.1"), event_id=outcome_identity(BILLED.event_id or "", "success"), reason="later")
+    made = adjust_event(OUTCOME, BILLED, Decimal("-0.1"), event_id=outcome_identity(BILLED.event_id or ""), reason="later")
     assert orjson.loads(make_adjustment_effect(made).data) == {
         "version": "1",
         "tenant_id": "acme",
@@ -76,16 +76,15 @@ def test_an_adjustment_of_a_period_names_no_event() -> None:
 
 def test_each_kind_and_each_command_has_an_identity_of_its_own() -> None:
     ids = {
-        outcome_identity("usage:1", "success"),
-        outcome_identity("usage:1", "error"),
-        outcome_identity("usage:2", "success"),
-        held_identity("usage:1"),
+        outcome_identity("usage:1"),
+        outcome_identity("usage:2"),
+        derive_held_identity("usage:1"),
         operator_identity(BILL, "acme", "1"),
         operator_identity(BUDGET, "acme", "1"),
         operator_identity(BILL, "beta", "1"),
         operator_identity(BILL, "acme", "2"),
     }
-    assert len(ids) == 8
+    assert len(ids) == 7
 
 
 @pytest.mark.parametrize(

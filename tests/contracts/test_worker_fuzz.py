@@ -11,7 +11,7 @@ from router.contracts.result import RESULT, ExecResult, read_result
 from router.contracts.worker import WorkerMessageLimits
 from router.core.message import Message
 from router.core.outcome import Fault
-from router.routing.reports import make_usage_effect, make_usage_event
+from router.routing.reports import make_marked_event, make_usage_effect
 from tests.support.requests import GOOD_HEADERS, a_message
 from tests.support.workers import ACKS, RESULTS, a_body, in_every_form
 
@@ -32,7 +32,7 @@ def is_sound(message: Message, *, strict: bool = False) -> None:
     assert isinstance(read_heartbeat(message.data, 1), Heartbeat | Fault)
     extract_ids(message, RESULT)
     extract_ids(message, EXEC_ASSIGNMENT_ACK)
-    if isinstance(result, ExecResult) and not isinstance(event := make_usage_event(result, None), Fault):
+    if isinstance(result, ExecResult) and not isinstance(event := make_marked_event(result), Fault):
         orjson.loads(make_usage_effect(event).data)
 
 

@@ -57,7 +57,7 @@ from router.operations.deadletters.parse import parse
 from router.routing.decide.read import read as read_decide
 from router.routing.extensions import EntryError, load_entry
 from router.routing.policy import PolicyError, load_policy, parse_policy
-from router.routing.reports import make_usage_effect, make_usage_event
+from router.routing.reports import make_marked_event, make_usage_effect
 from router.runtime.envelope import read_envelope as read_agent_envelope
 from router.sdk.answer import read_answer
 from router.services.extension_store import read_registered
@@ -152,7 +152,7 @@ def _decided() -> Callable[[bytes, Headers], Any]:
 def _metered(data: bytes, headers: Headers) -> Any:
     """A result as far as its usage event, which Spark and every other reader of the stream must be able to read."""
     reading = read_result(a_message(data, headers, subject=RESULTS))
-    if not isinstance(reading.found, Fault) and not isinstance(event := make_usage_event(reading.found, None), Fault):
+    if not isinstance(reading.found, Fault) and not isinstance(event := make_marked_event(reading.found), Fault):
         orjson.loads(make_usage_effect(event).data)
     return reading
 

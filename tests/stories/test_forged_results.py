@@ -57,7 +57,8 @@ async def test_a_result_speaks_of_its_assignments_provider_whatever_it_names(nc:
             await _tell(nc, settings, number, status="timeout", provider_id=USUAL, **known)
         assert await _chosen(nc, settings) == USUAL
         assert await read_metric(router.ready.http, "router_results_total", provider=FALLBACK) == THRESHOLD
-        assert {event["provider_id"] for event in await read_usage(nc, settings)} == {USUAL}  # metered as the worker says
+        events = await read_usage(nc, settings)
+        assert {(event["provider_id"], event["told_provider_id"]) for event in events} == {(FALLBACK, USUAL)}
 
 
 async def test_one_assignment_teaches_once_however_often_it_is_told(nc: Client, settings: Settings, policies: Path) -> None:
@@ -70,8 +71,7 @@ async def test_one_assignment_teaches_once_however_often_it_is_told(nc: Client, 
         assert await _chosen(nc, settings) == USUAL
 
 
-async def test_uncorrelated_usage_is_marked_where_the_settings_ask_for_it(nc: Client, nats_url: str, prefix: str) -> None:
-    settings = settings_for(nats_url, prefix, usage__uncorrelated="mark")
+async def test_uncorrelated_usage_is_marked(nc: Client, settings: Settings) -> None:
     async with a_router(settings):
         await _tell(nc, settings, "true", **await store_assignment(nc, settings, "true"))
         await _tell(nc, settings, "forged")

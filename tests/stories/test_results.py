@@ -98,7 +98,7 @@ async def test_every_form_of_one_result_is_one_event(nc: Client, settings: Setti
     assert len(events) == 1
     assert raw.data == (
         b'{"version":"1","tenant_id":"acme","provider_id":"openai","event_type":"chat","latency_ms":812,"cost":0.0123,'
-        b'"status":"success","timestamp":%d,"trace_id":"t-1","assignment_id":"%b","request_id":"r-1"}'
+        b'"status":"success","timestamp":%d,"trace_id":"t-1","assignment_id":"%b","request_id":"r-1","correlated":false}'
         % (NOW_MS, events[0]["assignment_id"].encode())
     )
 

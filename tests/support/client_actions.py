@@ -92,6 +92,15 @@ CLIENT_ACTIONS = (
     # usage
     ClientAction("meter usage", "ask", "beamline.usage.v1.metered", ("router",), {}),
     ClientAction("adjust usage", "ask", "beamline.usage.v1.adjusted", ("router", "operator"), {}),
+    ClientAction("say that a cost is held", "ask", "beamline.usage.v1.held.acme", ("router",), {}),
+    ClientAction(
+        "read held costs by a consumer of one's own",
+        "ask",
+        f"{_API}CONSUMER.CREATE.ROUTER_HELD.read-held",
+        ("operator",),
+        _consumer("ROUTER_HELD", name="read-held"),
+    ),
+    ClientAction("take out a held cost", "ask", f"{_API}STREAM.MSG.DELETE.ROUTER_HELD", ("operator",), {"seq": 1}),
     ClientAction("listen to usage", "listen", "beamline.usage.v1.metered", ()),
     ClientAction("look at the stream of usage", "ask", f"{_API}STREAM.INFO.ROUTER_USAGE", ("router", "operator", "console", "lake")),
     ClientAction("read usage, a batch", "ask", f"{_API}DIRECT.GET.ROUTER_USAGE", ("operator", "lake"), {"seq": 1, "batch": 10}),

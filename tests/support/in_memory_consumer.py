@@ -19,7 +19,7 @@ from router.core.message import NO_HEADERS, Effect, Message
 from router.core.outcome import Dead, Outcome, PublishAck, Retry
 from router.delivery.processor import REFUSED_SUBJECT
 from router.delivery.redeliveries import ATTEMPTS_EXHAUSTED
-from router.delivery.settlement import PendingSettlement, decide_settlement, give_up, outcome_of
+from router.delivery.settlement import PendingSettlement, decide_settlement, follow, give_up, outcome_of
 from router.delivery.subscription import Subscription
 from tests.support.in_memory_durable import InMemoryDurable
 
@@ -146,6 +146,12 @@ class InMemoryConsumer:
             except Exception as exc:  # the handler's own store is away: the effects stand, the message comes again
                 outcome = outcome_of(exc)
                 await self._settle(PendingSettlement(message, outcome, decide_settlement(self.subscription, message, outcome)))
+                return
+        if settlement.then is not None:
+            following = settlement.then(publish_acks)
+            done = await following if isinstance(following, Awaitable) else following
+            if done is not None:
+                await self._settle(follow(pending, done))
                 return
         if settlement.reply is not None:
             self._note("replied", message, settlement.reply.data)

@@ -14,7 +14,7 @@ from router.app.subscriptions import JOINED
 from router.config import Settings, load
 from tests.support.forking import ForkedProgram, fork_server
 
-STREAMS = ("decide", "results", "acks", "assignments", "usage", "dlq", "violations")
+STREAMS = ("decide", "results", "acks", "assignments", "usage", "dlq", "violations", "held")
 POLICIES = Path(__file__).parent / "policies"
 
 

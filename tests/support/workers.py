@@ -8,6 +8,7 @@ import orjson
 from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.decision import Decision
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
+from router.contracts.usage import UsageEvent
 from router.contracts.worker import ReadResult
 from router.core.clock import now_ms
 from router.core.deferred import Deferred
@@ -110,6 +111,15 @@ class RecordedOutcomes:
 
     def on_duplicate(self, is_conflict: bool) -> None:
         self.told.append(("conflict" if is_conflict else "duplicate",))
+
+    def on_overruled(self, field: str, event: UsageEvent) -> None:
+        self.told.append(("overruled", field))
+
+    def on_held(self, event: UsageEvent) -> None:
+        self.told.append(("held", event.told_cost))
+
+    def on_corrected(self, event: UsageEvent) -> None:
+        self.told.append(("corrected", event.cost))
 
     def observe(self, tenant_id: str, provider_id: str, *, assignment_id: str, **figures: Any) -> None:
         self.told.append(("figures", tenant_id, provider_id, *figures.values()))

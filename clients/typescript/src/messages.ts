@@ -217,7 +217,7 @@ export interface ExecAssignment {
   };
   job: {
     /**
-     * text of 1..256 characters
+     * text of 1..256 characters, but usage.adjustment
      */
     type: string;
     /**
@@ -753,7 +753,7 @@ export interface ExtensionRequest {
    */
   payload: {
     /**
-     * text of 1..256 characters
+     * text of 1..256 characters, but usage.adjustment
      */
     message_type: string;
     /**
@@ -1561,7 +1561,7 @@ export interface UnreadReportEnveloped {
 }
 
 /**
- * What one outcome cost, once. Its Nats-Msg-Id is derived from tenant, assignment (or request) and status. Fields that are not known are ignored. docs/reference/contracts.md#usage
+ * What one outcome cost, once, or an adjustment of it. Its Nats-Msg-Id is `event_id`, else derived from its ids and status. Fields that are not known are ignored. docs/reference/contracts.md#usage
  */
 export interface UsageEvent {
   version: "1";
@@ -1571,12 +1571,12 @@ export interface UsageEvent {
   tenant_id: string;
   provider_id: string;
   /**
-   * the type of the job; of an invocation provider.invoke or provider.invoke.stream
+   * the type of the job; of an invocation provider.invoke or provider.invoke.stream; usage.adjustment
    */
   event_type: string;
   latency_ms: number;
   /**
-   * always with a decimal point
+   * with a decimal point; only an adjustment's is below 0
    */
   cost: number;
   status: "cancelled" | "error" | "success" | "timeout";
@@ -1597,7 +1597,59 @@ export interface UsageEvent {
    */
   request_id?: string;
   /**
-   * its assignment is not known; only where the settings ask for the mark
+   * its identity, where the router made it; else it is derived from the ids
+   */
+  event_id?: string;
+  /**
+   * what the provider says that it used
+   */
+  model?: string;
+  /**
+   * tokens of the input
+   */
+  input_tokens?: number;
+  /**
+   * of these, what the provider had cached
+   */
+  cached_tokens?: number;
+  /**
+   * tokens of the output
+   */
+  output_tokens?: number;
+  /**
+   * the version of the price by which the cost was computed
+   */
+  price?: string;
+  /**
+   * computed from what passed by
+   */
+  estimated?: true;
+  /**
+   * what the worker told; the cost is the bound, and the rest is held
+   */
+  told_cost?: number;
+  /**
+   * whom the worker named, where the assignment has another provider
+   */
+  told_provider_id?: string;
+  /**
+   * why an adjustment was made; no outcome has it
+   */
+  adjustment?: "bill" | "budget" | "held" | "outcome";
+  /**
+   * the identity of the event that it corrects
+   */
+  adjusts?: string;
+  /**
+   * the one budget in which the adjustment counts
+   */
+  budget?: string;
+  /**
+   * an operator's word
+   */
+  reason?: string;
+  /**
+   * its assignment is not known: it spends no budget
    */
   correlated?: false;
 }

@@ -24,6 +24,9 @@ BOARD = Board(
                     (rate("router_results_forged_total"), "forged"),
                     (rate("router_results_conflict_total"), "conflicts"),
                     (rate("router_results_uncorrelated_total"), "of an unknown assignment"),
+                    (rate("router_results_overruled_total"), "overruled by their assignment"),
+                    (rate("router_results_corrected_total"), "correcting a bill"),
+                    (rate("router_results_held_total"), "with a held cost"),
                 ),
                 panel(
                     "Latency: results behind",

@@ -17,6 +17,7 @@ from msgspec import Struct
 from router.contracts.envelope import UTC_PATTERN
 from router.contracts.field_readers import MAX_INT64, OPAQUE, SCOPED
 from router.contracts.headers import SUPPORTED_VERSIONS
+from router.contracts.usage import ADJUSTMENT_TYPE
 from router.core import ids
 
 Schema = Mapping[str, Any]
@@ -24,6 +25,8 @@ Schema = Mapping[str, Any]
 _REFERENCE = "#/$defs/"
 _SUBJECT_NAME = "1..64 of A-Z a-z 0-9 _ -"
 _ABSENT = "null and an empty string are absent"
+_RESERVED = {"const": ADJUSTMENT_TYPE}
+_TYPE = f"text of 1..{ids.MAX_TYPE} characters, but {ADJUSTMENT_TYPE}"
 
 PARTS: Mapping[str, Schema] = {
     "id": {"type": "string", "pattern": f"^{ids.OPAQUE_PATTERN}$", "description": OPAQUE},
@@ -39,11 +42,12 @@ PARTS: Mapping[str, Schema] = {
         "description": f"{SCOPED}; {_ABSENT}",
     },
     "token": {"type": "string", "pattern": f"^{ids.NAME_PATTERN}$", "description": _SUBJECT_NAME},
-    "type": {"type": "string", "minLength": 1, "maxLength": ids.MAX_TYPE, "description": f"text of 1..{ids.MAX_TYPE} characters"},
+    "type": {"type": "string", "minLength": 1, "maxLength": ids.MAX_TYPE, "not": _RESERVED, "description": _TYPE},
     "optional_type": {
         "type": ["string", "null"],
         "maxLength": ids.MAX_TYPE,
-        "description": f"text of 1..{ids.MAX_TYPE} characters; {_ABSENT}",
+        "not": _RESERVED,
+        "description": f"{_TYPE}; {_ABSENT}",
     },
     "optional_name": {
         "type": ["string", "null"],

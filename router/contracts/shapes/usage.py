@@ -19,7 +19,7 @@ def build_usage(limits: ShapeLimits) -> MessageShape:
         "version": {"const": "1"},
         "tenant_id": refer("scoped_id"),
         "provider_id": {"type": "string", "minLength": 1},
-        "event_type": add_description(refer("type"), "the type of the job; of an invocation provider.invoke or provider.invoke.stream"),
+        "event_type": _text(MAX_TYPE, "the type of the job; of an invocation provider.invoke or provider.invoke.stream; usage.adjustment"),
         "latency_ms": {"type": "integer", "minimum": 0, "maximum": MAX_LATENCY_MS},
         "cost": {
             "type": "number",

@@ -4,14 +4,16 @@ results, acks                       the handlers: a result is metered once, an a
 assignments                         a message compared with the assignment that it names, looked up behind a bounded cache
 result_memory                       which outcomes are metered already; what a result teaches about its provider
 metering                            one outcome of a worker becomes one usage event
+later_outcomes                      which later outcome of an assignment corrects its bill
 worker_liveness, worker_admission   which workers are alive, and which are remembered
 """
 
 from router.routing.reports.acks import AckRules, AcksHandler, AcksMeter, AlertSink, AssignmentStates
 from router.routing.reports.assignments import AssignmentCache, AssignmentLookup, correlate, find_contradiction
-from router.routing.reports.metering import make_usage_effect, make_usage_event
+from router.routing.reports.later_outcomes import MeteredEvent, make_correction
+from router.routing.reports.metering import CostBound, make_bill, make_marked_event, make_usage_effect
 from router.routing.reports.result_memory import FirstResults, ProviderFigures, RecentOutcomes, Repetition
-from router.routing.reports.results import ResultRules, ResultsHandler, ResultsMeter
+from router.routing.reports.results import MeteredEvents, ResultRules, ResultsHandler, ResultsMeter
 from router.routing.reports.worker_liveness import Liveness, TrackedWorker, WorkerChange, WorkerCondition, find_condition
 
 __all__ = [
@@ -22,8 +24,11 @@ __all__ = [
     "AssignmentCache",
     "AssignmentLookup",
     "AssignmentStates",
+    "CostBound",
     "FirstResults",
     "Liveness",
+    "MeteredEvent",
+    "MeteredEvents",
     "ProviderFigures",
     "RecentOutcomes",
     "Repetition",
@@ -36,6 +41,8 @@ __all__ = [
     "correlate",
     "find_condition",
     "find_contradiction",
+    "make_bill",
+    "make_correction",
+    "make_marked_event",
     "make_usage_effect",
-    "make_usage_event",
 ]

@@ -1,28 +1,56 @@
-"""Make the usage event of a result, with its assignment if that is known (docs/reference/contracts.md#usage).
+"""Make the usage event of a result (docs/reference/contracts.md#usage). Pure.
 
-The assignment fills the fields that the result left out: provider, job type, tenant. It never fills the result's ids: the
-event's identity is made of what the worker sent, so it is the same whether the assignment is still known or not.
+its assignment is known    make_bill: provider, tenant, request and job type are the assignment's; its identity is the assignment's
+                           alone, so that it has one bill; a cost above the bound is booked at the bound
+unknown                    make_marked_event: what the worker says, marked, under the identity of what it says: no bill
 """
 
 from __future__ import annotations
+
+from msgspec import Struct
 
 from router.contracts.assignment import Assignment
 from router.contracts.malformed import missing_field
 from router.contracts.reservation import RESERVATION_HEADER
 from router.contracts.result import ExecResult
-from router.contracts.usage import USAGE_SUBJECT, UsageEvent, identity, usage_bytes
+from router.contracts.usage import USAGE_SUBJECT, UsageEvent, assignment_identity, identity, usage_bytes
 from router.core.message import NO_HEADERS, Effect
 from router.core.outcome import Fault
 
 
-def make_usage_event(result: ExecResult, known: Assignment | None, *, marks_unknown: bool = False) -> UsageEvent | Fault:
-    """Return the event of one outcome, whatever its status; a Fault names the field that neither side has.
+class CostBound(Struct, frozen=True):
+    """How far above what the policy expects a result's cost is believed (docs/reference/contracts.md#cost-bound)."""
 
-    `marks_unknown`: mark the event of an unknown assignment (`usage.uncorrelated = mark`)."""
-    provider_id, job_type, tenant_id, trace_id = result.provider_id, result.job_type, result.tenant_id, result.trace_id
-    if known is not None:
-        provider_id, job_type = provider_id or known.provider_id, job_type or known.job_type
-        tenant_id, trace_id = tenant_id or known.tenant_id, trace_id or known.trace_id
+    factor: float = 100.0
+    floor: float = 0.01
+
+    def find(self, known: Assignment) -> float:
+        return max(self.factor * known.expected_cost, self.floor)
+
+
+def make_bill(result: ExecResult, known: Assignment, bound: float) -> UsageEvent:
+    """Return the event of an assignment's outcome. What the worker said otherwise stands beside it, and is not believed."""
+    told_cost, told_provider_id = result.cost, result.provider_id
+    return UsageEvent(
+        tenant_id=known.tenant_id,
+        provider_id=known.provider_id,
+        event_type=known.job_type,
+        latency_ms=result.latency_ms,
+        cost=told_cost if told_cost <= bound else bound,
+        status=result.status,
+        timestamp=result.timestamp,
+        trace_id=result.trace_id or known.trace_id,
+        assignment_id=known.assignment_id,
+        request_id=known.request_id,
+        event_id=assignment_identity(known.tenant_id, known.assignment_id),
+        told_cost=None if told_cost <= bound else told_cost,
+        told_provider_id=None if told_provider_id == known.provider_id else told_provider_id,
+    )
+
+
+def make_marked_event(result: ExecResult) -> UsageEvent | Fault:
+    """Return the event of a result whose assignment is not known; a Fault names the field that it lacks."""
+    provider_id, job_type, tenant_id = result.provider_id, result.job_type, result.tenant_id
     if provider_id is None or job_type is None or tenant_id is None:
         return _find_missing(provider_id, job_type)
     return UsageEvent(
@@ -33,10 +61,10 @@ def make_usage_event(result: ExecResult, known: Assignment | None, *, marks_unkn
         cost=result.cost,
         status=result.status,
         timestamp=result.timestamp,
-        trace_id=trace_id,
+        trace_id=result.trace_id,
         assignment_id=result.assignment_id,
         request_id=result.request_id,
-        is_correlated=known is not None or not marks_unknown,
+        is_correlated=False,
     )
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from sys import intern
 from typing import Protocol
 
 from msgspec import Struct
@@ -26,6 +27,7 @@ from router.contracts.usage import UsageEvent
 from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady
 from router.core.message import Message
+from router.routing.reports.later_outcomes import FINAL, REPLACED
 
 
 class Repetition(Enum):
@@ -34,6 +36,7 @@ class Repetition(Enum):
     FIRST = "first"
     REDELIVERED = "redelivered"  # the same stored message again
     DUPLICATE = "duplicate"  # another message with the same content
+    LATER = "later"  # another outcome, which may correct the first
     CONFLICT = "conflict"  # another message of the same identity with other content
 
 
@@ -41,10 +44,11 @@ FIRST = Repetition.FIRST  # bound once, as in `delivery.in_flight`: nearly every
 
 
 class _OutcomeDigest(Struct, frozen=True, gc=False):
-    """Two hashes: of the outcome's content, and of the position of its stored message."""
+    """Two hashes: of the outcome's content, and of the position of its stored message; and its status."""
 
     content: int
     place: int
+    status: str
 
 
 class RecentOutcomes:
@@ -58,16 +62,18 @@ class RecentOutcomes:
     def compare(self, event_id: str, event: UsageEvent, message: Message) -> Repetition:
         """Compare with the remembered outcome of this identity; the first content stays the one that counts."""
         # Timestamp and trace id are left out: a worker that repeats itself does so later.
-        content = hash((event.provider_id, event.event_type, event.latency_ms, event.cost))
+        content = hash((event.status, event.told_provider_id, event.event_type, event.latency_ms, event.cost, event.told_cost))
         place = hash((message.sequence, message.stored_ns))
         now = self._clock()
         first = self._told.get(event_id, now)
         if first is None:
-            self._told.put(event_id, _OutcomeDigest(content, place), now + self._keep_s, now, owner=event.tenant_id)
+            self._told.put(event_id, _OutcomeDigest(content, place, intern(event.status)), now + self._keep_s, now, owner=event.tenant_id)
             return FIRST
         if first.place == place:
             return Repetition.REDELIVERED
-        return Repetition.DUPLICATE if first.content == content else Repetition.CONFLICT
+        if first.content == content:
+            return Repetition.DUPLICATE
+        return Repetition.LATER if first.status in REPLACED and event.status in FINAL else Repetition.CONFLICT
 
     def __len__(self) -> int:
         return len(self._told)
@@ -80,7 +86,16 @@ class ProviderFigures(Protocol):
     """The providers' moving averages and their breakers: fed once for each assignment."""
 
     def observe(
-        self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None, assignment_id: str
+        self,
+        tenant_id: str,
+        provider_id: str,
+        *,
+        latency_ms: int,
+        cost: float,
+        status: str,
+        error_code: str | None,
+        assignment_id: str,
+        listed_cost: float,
     ) -> None: ...
 
 
@@ -106,6 +121,7 @@ class FirstResults:
             status=result.status,
             error_code=result.error_code,
             assignment_id=known.assignment_id,
+            listed_cost=known.expected_cost,
         )
         self._on_first(known, result)
 

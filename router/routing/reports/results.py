@@ -3,34 +3,41 @@
     unreadable, incomplete, forged              -> Dead: a dead letter
     a tenant that this router does not serve    -> Retry: it may be allowed soon; the last attempt leaves a dead letter
     any outcome of any status                   -> Done with its usage event, which is stored before the ack
-    its assignment is unknown                   -> the same, and no figures learn from it; or marked, or refused, by setting
+    its assignment is unknown                   -> the same, marked: no bill, and no figures learn from it; or refused, by setting
+    its bill is stored already                  -> what follows from that is stored too: a correction, or nothing (`later_outcomes`)
+    its cost is above the bound                 -> the notice for operators is stored after the event that is booked at the bound
 
 A result whose assignment is in the cache stays on the synchronous path; a miss is a `Deferred` (`routing.reports.correlate`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Literal, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from router.contracts.adjustment import make_adjustment_effect
 from router.contracts.assignment import Assignment, assignment_id_of
+from router.contracts.held_cost import make_held_notice
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, STAGE_TENANT
 from router.contracts.result import ExecResult, read_result
 from router.contracts.usage import USAGE_SUBJECT, UsageEvent, identity
 from router.contracts.worker import DEFAULT_LIMITS, ReadResult, WorkerMessageLimits
 from router.core.message import Message
-from router.core.outcome import Dead, Done, Fault, Outcome, Retry
+from router.core.outcome import Dead, Done, Fault, Outcome, PublishAck, Retry
 from router.routing.reports.assignments import AssignmentLookup, correlate, find_contradiction
-from router.routing.reports.metering import make_usage_effect, make_usage_event
+from router.routing.reports.later_outcomes import MeteredEvent, is_same, make_correction, may_follow
+from router.routing.reports.metering import CostBound, make_bill, make_marked_event, make_usage_effect
 from router.routing.reports.result_memory import FIRST, FirstResults, ProviderFigures, RecentOutcomes, Repetition
 
 FOREIGN_TENANT_RETRY = Retry(Fault("tenant_forbidden", "This tenant is not served here", "tenant_id", STAGE_TENANT))
 UNKNOWN_ASSIGNMENT = Fault(CORRELATION_FIELDS_INVALID, "The assignment is not known here", "assignment_id", STAGE_CORRELATION)
 NOTHING_TO_STORE = Done()
 
-Uncorrelated = Literal["accept", "mark", "refuse"]
+Uncorrelated = Literal["mark", "refuse"]
 
 
 class ResultsMeter(Protocol):
@@ -52,6 +59,22 @@ class ResultsMeter(Protocol):
     def on_duplicate(self, is_conflict: bool) -> None:
         """Another message reported this outcome before, with the same content or not."""
 
+    def on_overruled(self, field: str, event: UsageEvent) -> None:
+        """The result says otherwise than its assignment, which counts. `field`: provider_id | job_type."""
+
+    def on_held(self, event: UsageEvent) -> None:
+        """The event is booked at its bound, and what is above it is held."""
+
+    def on_corrected(self, event: UsageEvent) -> None:
+        """A later outcome replaces the first, by this adjustment."""
+
+
+class MeteredEvents(Protocol):
+    """The usage stream, as far as it is asked for the event that was stored first."""
+
+    async def find(self, publish_ack: PublishAck) -> MeteredEvent | None:
+        """The event that a duplicate's publish ack names; None: it is gone. Raises BrokerUnavailable."""
+
 
 class ResultRules(Struct, frozen=True, kw_only=True):
     """Settings of the handler."""
@@ -59,7 +82,9 @@ class ResultRules(Struct, frozen=True, kw_only=True):
     limits: WorkerMessageLimits = DEFAULT_LIMITS
     tenants_allowed: frozenset[str] = frozenset()  # empty = all
     usage_subject: str | None = USAGE_SUBJECT  # None: ENABLE_USAGE_PUBLISH=false
-    uncorrelated: Uncorrelated = "accept"  # what happens to the usage of an unknown assignment
+    uncorrelated: Uncorrelated = "mark"  # what happens to the usage of an unknown assignment
+    bound: CostBound = CostBound()
+    window_ns: int = 600_000_000_000  # a bill may be corrected by a later outcome so long
 
 
 class ResultsHandler:
@@ -70,6 +95,7 @@ class ResultsHandler:
         assignments: AssignmentLookup,
         meter: ResultsMeter,
         figures: ProviderFigures,
+        metered: MeteredEvents,
         *,
         rules: ResultRules = ResultRules(),  # noqa: B008 - frozen
         recent: RecentOutcomes | None = None,
@@ -79,6 +105,7 @@ class ResultsHandler:
         self._assignments = assignments
         self._meter = meter
         self._lessons = FirstResults(figures, on_first)
+        self._metered = metered
         self._rules = rules
         self._recent = recent if recent is not None else RecentOutcomes()
         self._on_finished = on_finished  # called with the id of an assignment whose result has come
@@ -100,21 +127,14 @@ class ResultsHandler:
     def _conclude(self, message: Message, result: ExecResult, known: Assignment | None) -> Outcome:
         if known is not None:
             fault = find_contradiction(known, tenant_id=result.tenant_id, request_id=result.request_id, assignment_id=result.assignment_id)
-            if fault is not None and result.assignment_id is not None:
+            if fault is None:
+                return self._bill(message, result, known)
+            if result.assignment_id is not None:
                 # A result that contradicts its own assignment is forged, not late.
                 self._meter.on_forged()
                 return Dead(fault)
-            known = known if fault is None else None  # the assignment was guessed from the request id, and the guess was wrong
-        if known is None and self._rules.uncorrelated == "refuse":
-            return self._refuse(message)
-        event = make_usage_event(result, known, marks_unknown=self._rules.uncorrelated == "mark")
-        if isinstance(event, Fault):
-            return Dead(event)
-        if result.tenant_id is None and not self._is_served(event.tenant_id):
-            return FOREIGN_TENANT_RETRY
-        if known is not None:
-            self._on_finished(known.assignment_id)
-        return self._take(message, result, event, known)
+            # The assignment was guessed from the request id, and the guess was wrong.
+        return self._refuse(message) if self._rules.uncorrelated == "refuse" else self._mark(message, result)
 
     def _refuse(self, message: Message) -> Outcome:
         """Refuse the result at its second attempt: the bucket's replica that answered may lag by moments."""
@@ -123,24 +143,77 @@ class ResultsHandler:
         self._meter.on_uncorrelated()
         return Dead(UNKNOWN_ASSIGNMENT)
 
-    def _take(self, message: Message, result: ExecResult, event: UsageEvent, known: Assignment | None) -> Outcome:
+    def _mark(self, message: Message, result: ExecResult) -> Outcome:
+        """Meter a result of an unknown assignment: what only a worker says is no bill."""
+        event = make_marked_event(result)
+        if isinstance(event, Fault):
+            return Dead(event)
         event_id = identity(event)
-        seen = self._recent.compare(event_id, event, message)
+        if self._compare(message, event, event_id) is FIRST:
+            self._meter.on_uncorrelated()
+            self._meter.on_outcome(event.status, event.provider_id, is_known=False)
+        subject = self._rules.usage_subject
+        return NOTHING_TO_STORE if subject is None else Done((make_usage_effect(event, event_id, subject),))
+
+    def _bill(self, message: Message, result: ExecResult, known: Assignment) -> Outcome:
+        """Meter the outcome of an assignment: once, whatever else a worker says of it later."""
+        if result.tenant_id is None and not self._is_served(known.tenant_id):
+            return FOREIGN_TENANT_RETRY
+        self._on_finished(known.assignment_id)
+        event = make_bill(result, known, self._rules.bound.find(known))
+        event_id = identity(event)
+        seen = self._compare(message, event, event_id)
         if seen is FIRST:
-            self._count(event, known)
-        elif seen is not Repetition.REDELIVERED:
-            self._meter.on_duplicate(seen is Repetition.CONFLICT)
-        if known is not None:
-            self._lessons.learn_from(known, result)
+            self._meter.on_outcome(event.status, event.provider_id, is_known=True)
+            self._compare_words(event, result)
+        self._lessons.learn_from(known, result if event.told_cost is None else replace(result, cost=event.cost))
         subject = self._rules.usage_subject
         if subject is None:
             return NOTHING_TO_STORE
-        return Done((make_usage_effect(event, event_id, subject, known.reservation if known is not None else None),))
+        effect = make_usage_effect(event, event_id, subject, known.reservation)
+        if seen is Repetition.DUPLICATE:  # what follows, follows from the first one
+            return Done((effect,))
+        return Done((effect,), then=partial(self._follow, event, message.stored_ns, known.reservation))
 
-    def _count(self, event: UsageEvent, known: Assignment | None) -> None:
-        if known is None:
-            self._meter.on_uncorrelated()
-        self._meter.on_outcome(event.status, event.provider_id if known is None else known.provider_id, is_known=known is not None)
+    def _compare(self, message: Message, event: UsageEvent, event_id: str) -> Repetition:
+        seen = self._recent.compare(event_id, event, message)
+        if seen is not FIRST and seen is not Repetition.REDELIVERED:
+            self._meter.on_duplicate(seen is Repetition.CONFLICT)
+        return seen
+
+    def _compare_words(self, event: UsageEvent, result: ExecResult) -> None:
+        if event.told_provider_id is not None:
+            self._meter.on_overruled("provider_id", event)
+        if result.job_type is not None and result.job_type != event.event_type:
+            self._meter.on_overruled("job_type", event)
+
+    def _follow(
+        self, event: UsageEvent, stored_ns: int, reservation: str | None, publish_acks: Sequence[PublishAck]
+    ) -> Done | Awaitable[Done | None] | None:
+        """What follows once the event has its publish ack: nearly always nothing."""
+        publish_ack = publish_acks[0]
+        if not publish_ack.is_duplicate:
+            if event.adjustment is not None:
+                self._meter.on_corrected(event)
+            return None if event.told_cost is None else self._hold(event, reservation)
+        return self._follow_duplicate(event, stored_ns, publish_ack) if may_follow(event) else None
+
+    async def _follow_duplicate(self, event: UsageEvent, stored_ns: int, publish_ack: PublishAck) -> Done | None:
+        """An event has the same identity already. What is stored counts, not what this one says."""
+        first = await self._metered.find(publish_ack)
+        if first is None:
+            return None
+        if is_same(first.event, event):  # it may be this one: the process died before its notice
+            return None if event.told_cost is None else self._hold(first.event, first.reservation)
+        correction = make_correction(first, event, stored_ns, self._rules.window_ns)
+        if correction is None:
+            return None
+        effect = make_adjustment_effect(correction, first.reservation)
+        return Done((effect,), then=partial(self._follow, correction, stored_ns, first.reservation))
+
+    def _hold(self, event: UsageEvent, reservation: str | None) -> Done:
+        self._meter.on_held(event)
+        return Done((make_held_notice(event, reservation),))
 
 
 def _find_assignment_id(result: ExecResult) -> str | None:

@@ -18,6 +18,7 @@ from router.contracts.alert import ALERT_SUBJECT, CRITICAL, INFO, WARNING
 from router.contracts.audit_event import ADMIN_SERVICE, AUDIT_SUBJECT, CLI, CONSOLE
 from router.contracts.dead_letter import WORKER_DEAD_LETTER_SUBJECTS, dead_letter_subject
 from router.contracts.heartbeat import HEARTBEAT_SUBJECTS
+from router.contracts.held_cost import HELD_SUBJECT
 from router.contracts.ingress import INGRESS_SUBJECT
 from router.contracts.provider import INVOKE, INVOKE_STREAM
 from router.contracts.usage import ADJUSTED_SUBJECT, USAGE_SUBJECT
@@ -109,6 +110,8 @@ def _list_reports(settings: Settings) -> Iterator[ChannelSpec]:
     yield ChannelSpec(name="usage", address=USAGE_SUBJECT, action=SEND, messages=("usage",), text="What each outcome cost, once.")
     adjusts = "What an event is corrected by, as a message of its own."
     yield ChannelSpec(name="usageAdjusted", address=ADJUSTED_SUBJECT, action=SEND, messages=("usage",), text=adjusts)
+    text, one = "Costs that workers told above the bound, booked at it, until an operator decides.", {"tenant": ()}
+    yield ChannelSpec(name="held", address=f"{HELD_SUBJECT}.{{tenant}}", action=SEND, messages=("usage",), text=text, parameters=one)
     severities = {"severity": (CRITICAL, WARNING, INFO)}
     text = "What operators are told; not stored."
     yield ChannelSpec(name="alerts", address=ALERT_SUBJECT, action=SEND, messages=("alert",), text=text, parameters=severities)

@@ -7,6 +7,7 @@ import pytest
 
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.request import RouteRequest
+from router.contracts.usage import ADJUSTMENT_TYPE
 from router.core.outcome import Fault
 from router.routing.decide.read import RequestLimits, read
 from router.routing.decide.reading import RequestReading
@@ -291,3 +292,19 @@ def test_a_refused_request_is_answered_with_the_ids_that_could_be_read() -> None
     seen = reading({"request_id": "r-1", "trace_id": "t-1", "message": {"tenant_id": "acme"}})
     assert (seen.answer_id, seen.trace_id, seen.tenant_id) == ("r-1", "t-1", "acme")
     assert reading(b"junk", {"Nats-Msg-Id": "n"}).answer_id == "n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        a_body(message_type=ADJUSTMENT_TYPE),
+        a_body(message_type="", type=ADJUSTMENT_TYPE),
+        {"tenant_id": "acme", "task": {"type": ADJUSTMENT_TYPE, "payload": "hello"}},
+        {"tenant_id": "acme", "message_type": ADJUSTMENT_TYPE, "payload": "hello", "metadata": {"a": 1}},
+        a_protobuf(message_type=ADJUSTMENT_TYPE),
+    ],
+)
+def test_the_type_of_adjustments_is_no_requests(body: object) -> None:
+    """What is billed under it would look like an adjustment, and count nowhere."""
+    fault = refused(body)
+    assert (fault.code, (fault.field or "").endswith("type")) == ("SCHEMA_VALIDATION_FAILED", True)

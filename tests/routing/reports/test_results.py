@@ -5,14 +5,20 @@ from collections.abc import Awaitable
 import msgspec
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from router.contracts.assignment import assignment_id_of
+from router.contracts.result import read_result
+from router.contracts.usage import UsageEvent, identity
 from router.core.errors import BrokerUnavailable
 from router.core.message import Message
-from router.core.outcome import Dead, Done, Outcome, Retry
-from router.routing.reports import ResultRules, ResultsHandler
+from router.core.outcome import Dead, Done, Outcome, PublishAck, Retry
+from router.routing.reports import MeteredEvent, ResultRules, ResultsHandler, make_bill
 from tests.support.requests import a_message
 from tests.support.workers import FakeKnownAssignments, RecordedOutcomes, a_result, an_assignment
+
+STORED_NS = a_result().stored_ns
+EVENT = make_bill(read_result(a_result()).found, an_assignment(), 1.0)  # type: ignore[arg-type]
 
 
 def handled(message: Message, known: FakeKnownAssignments | None = None, heard: RecordedOutcomes | None = None, **rules: object) -> Outcome:
@@ -27,13 +33,38 @@ async def looked_up(message: Message, known: FakeKnownAssignments, heard: Record
     return await outcome
 
 
-def a_handler(known: FakeKnownAssignments | None = None, heard: RecordedOutcomes | None = None, **rules: object) -> ResultsHandler:
+class FakeMetered:
+    """What stands in the usage stream."""
+
+    def __init__(self, *events: UsageEvent) -> None:
+        self.events = {identity(event): MeteredEvent(event, STORED_NS) for event in events}
+        self.asked = 0
+
+    async def find(self, publish_ack: PublishAck) -> MeteredEvent | None:
+        self.asked += 1
+        return self.events.get(publish_ack.id)
+
+
+def a_handler(
+    known: FakeKnownAssignments | None = None, heard: RecordedOutcomes | None = None, metered: FakeMetered | None = None, **rules: object
+) -> ResultsHandler:
     heard = heard or RecordedOutcomes()
-    return ResultsHandler(known or FakeKnownAssignments(an_assignment()), heard, heard, rules=ResultRules(**rules))
+    return ResultsHandler(
+        known or FakeKnownAssignments(an_assignment()), heard, heard, metered or FakeMetered(), rules=ResultRules(**rules)
+    )
 
 
 async def awaited(outcome: Outcome | Awaitable[Outcome]) -> Outcome:
     return await outcome if isinstance(outcome, Awaitable) else outcome
+
+
+async def followed(outcome: Outcome, *, is_duplicate: bool) -> Done | None:
+    """What is stored after the publish ack of the outcome's effect."""
+    assert isinstance(outcome, Done), outcome
+    if outcome.then is None:
+        return None
+    following = outcome.then([PublishAck(outcome.effects[0].id, "ROUTER_USAGE", 1, is_duplicate)])
+    return await following if isinstance(following, Awaitable) else following
 
 
 def stored(outcome: Outcome) -> dict[str, object]:
@@ -45,12 +76,13 @@ def stored(outcome: Outcome) -> dict[str, object]:
 def test_a_result_of_a_known_assignment_is_metered_at_once() -> None:
     heard = RecordedOutcomes()
     assert stored(handled(a_result(), heard=heard))["provider_id"] == "openai"
-    assert heard.told == [("outcome", "success"), ("figures", "acme", "openai", 812, 0.0123, "success", "1001")]
+    assert heard.told == [("outcome", "success"), ("figures", "acme", "openai", 812, 0.0123, "success", "1001", 0.01)]
 
 
-async def test_an_unknown_assignment_is_accepted_and_counted() -> None:
+async def test_an_unknown_assignment_is_marked_and_counted() -> None:
     heard = RecordedOutcomes()
-    assert stored(await looked_up(a_result(), FakeKnownAssignments(), heard))
+    assert stored(await looked_up(a_result(), FakeKnownAssignments(), heard))["correlated"] is False
+    assert "correlated" not in stored(handled(a_result()))
     assert heard.words() == ["uncorrelated", "outcome"]
 
 
@@ -62,15 +94,72 @@ async def test_an_unknown_assignment_is_refused_when_it_comes_again_if_the_rules
     assert second.fault.code == "CORRELATION_FIELDS_INVALID"
 
 
-async def test_the_event_of_an_unknown_assignment_is_marked_if_the_rules_say_so() -> None:
-    assert stored(await awaited(a_handler(FakeKnownAssignments(), uncorrelated="mark")(a_result())))["correlated"] is False
-    assert "correlated" not in stored(handled(a_result(), uncorrelated="mark"))
-
-
-def test_the_figures_hear_of_the_assignments_own_provider() -> None:
+def test_another_provider_than_the_assignments_is_counted_and_not_believed() -> None:
     heard = RecordedOutcomes()
-    assert stored(handled(a_result(provider_id="anthropic"), heard=heard))["provider_id"] == "anthropic"
+    event = stored(handled(a_result(provider_id="anthropic", job={"type": "other"}), heard=heard))
+    assert (event["provider_id"], event["told_provider_id"], event["event_type"]) == ("openai", "anthropic", "chat")
+    assert heard.told[1:3] == [("overruled", "provider_id"), ("overruled", "job_type")]
     assert heard.told[-1][:3] == ("figures", "acme", "openai")
+
+
+async def test_figures_hear_of_a_held_cost_at_its_bound() -> None:
+    heard = RecordedOutcomes()
+    outcome = handled(a_result(cost=1e9), heard=heard)
+    assert heard.told[-1][4] == stored(outcome)["cost"] == 1.0
+    done = await followed(outcome, is_duplicate=False)
+    assert done is not None
+    assert done.effects[0].subject == "beamline.usage.v1.held.acme"
+    assert heard.words()[-1] == "held"
+
+
+async def test_nothing_follows_the_first_outcome() -> None:
+    metered = FakeMetered()
+    for status in ("success", "timeout"):
+        assert await followed(a_handler(metered=metered)(a_result(status=status)), is_duplicate=False) is None
+    assert await followed(a_handler(metered=metered)(a_result(status="timeout")), is_duplicate=True) is None
+    assert metered.asked == 0
+
+
+async def test_a_later_outcome_is_compared_with_the_stored_one_on_whichever_instance() -> None:
+    heard, first = RecordedOutcomes(), replace(EVENT, status="timeout", cost=0.0)
+    outcome = a_handler(heard=heard, metered=FakeMetered(first))(a_result())
+    done = await followed(outcome, is_duplicate=True)
+    assert done is not None
+    assert stored(done)["cost"] == 0.0123
+    assert await followed(done, is_duplicate=False) is None
+    assert heard.words()[-1] == "corrected"
+
+
+async def test_a_held_correction_has_its_notice_once_it_is_the_one_that_is_stored() -> None:
+    first = replace(EVENT, status="timeout", cost=0.0)
+    metered = FakeMetered(first)
+    correction = await followed(a_handler(metered=metered)(a_result(cost=1e9)), is_duplicate=True)
+    assert correction is not None
+    notice = await followed(correction, is_duplicate=False)
+    assert notice is not None
+    assert stored(notice)["told_cost"] == 1e9
+    of = correction.effects[0].id
+    metered.events[of] = MeteredEvent(replace(EVENT, event_id=of, adjustment="outcome"), STORED_NS)
+    assert await followed(correction, is_duplicate=True) is None  # another outcome came first
+
+
+async def test_a_notice_that_a_killed_process_left_out_is_stored_when_the_result_comes_again() -> None:
+    held = replace(EVENT, cost=1.0, told_cost=1e9)
+    done = await followed(a_handler(metered=FakeMetered(held))(a_result(cost=1e9)), is_duplicate=True)
+    assert done is not None
+    assert stored(done)["told_cost"] == 1e9
+
+
+async def test_a_bill_that_has_gone_is_not_corrected() -> None:
+    assert await followed(a_handler()(a_result()), is_duplicate=True) is None
+
+
+async def test_a_repeated_result_asks_for_nothing() -> None:
+    metered = FakeMetered(EVENT)
+    handler = a_handler(metered=metered)
+    handler(a_result())
+    assert await followed(handler(a_result(sequence=8)), is_duplicate=True) is None
+    assert metered.asked == 0
 
 
 def test_one_assignment_teaches_once_under_whatever_status() -> None:

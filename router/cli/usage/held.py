@@ -1,0 +1,127 @@
+"""`router usage held`: costs that workers told far above what was expected, until an operator accepts or sets them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from router.cli import exit_codes
+from router.cli.command import CommandSession, command
+from router.cli.formatting import format_time
+
+if TYPE_CHECKING:
+    from router.contracts.usage import UsageEvent
+    from router.operations.held_costs import HeldCost
+
+held = typer.Typer(no_args_is_help=True, help="Costs above their bound: listed, accepted, or set.", rich_markup_mode="rich")
+
+COLUMNS = ("event", "stored", "tenant", "provider", "assignment", "status", "booked", "told")
+MAX_PLACES, MAX_AMOUNT = 9, Decimal("1e9")
+
+Tenant = Annotated[str | None, typer.Option("--tenant", help="Only those of this tenant.")]
+EventId = Annotated[str, typer.Argument(metavar="EVENT", help="The event's id in `router usage held list`.")]
+Amount = Annotated[
+    str | None, typer.Option("--amount", metavar="AMOUNT", help="What it costs after all. Default: what the worker told. 0: nothing.")
+]
+Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the adjustment and in the audit event.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be booked.")]
+
+
+@held.command("list")
+@command()
+async def list_(session: CommandSession, *, tenant: Tenant = None) -> None:
+    """List the held costs, oldest first: what is booked, and what the worker told. Exit status 0, also when there are none.
+
+    Example:  router usage held list --tenant acme
+    """
+    from router.operations.held_costs import list_held
+
+    jetstream, stream = await session.open_jetstream(), session.settings.streams.held.name
+    found = [one async for one in list_held(jetstream, stream, tenant)]
+    session.emit(found, COLUMNS, _build_row, _list_fields, empty="no cost is held")
+
+
+@held.command()
+@command()
+async def accept(session: CommandSession, event: EventId, *, amount: Amount = None, reason: Reason = None, dry_run: DryRun = False) -> int:
+    """Decide one held cost: an adjustment of its bill is stored, with an audit event, and it is held no more.
+
+    The adjustment is what was told, or AMOUNT, less what is booked. The same command again books nothing twice.
+
+    Exit status: 0 it is booked, or stood already; 1 no such cost is held.
+
+    Example:  router usage held accept usage:1f0c… --amount 0.25 --reason "told in cents"
+    """
+    from router.contracts.held_cost import make_held_adjustment
+    from router.operations.held_costs import find_held
+
+    cost, why = read_amount(amount), read_reason(reason)
+    jetstream, stream = await session.open_jetstream(), session.settings.streams.held.name
+    found = await find_held(jetstream, stream, event)
+    if found is None:
+        return exit_codes.refuse(f"no cost of {event} is held: `router usage held list`")
+    adjustment = make_held_adjustment(found.event, cost, why)
+    is_new = None if dry_run else await _book(session, found, adjustment)
+    verb = {None: "would be booked", True: "booked", False: "it stands already"}[is_new]
+    fields = {**_list_fields(found), "adjustment": adjustment.event_id, "amount": adjustment.cost, "is_new": is_new}
+    session.emit_one(fields, f"{event}: an adjustment of {adjustment.cost} {session.settings.usage.currency}: {verb}")
+    return exit_codes.OK
+
+
+async def _book(session: CommandSession, found: HeldCost, adjustment: UsageEvent) -> bool:
+    """The adjustment, the audit event, and only then the notice: a killed command is run again."""
+    from router.contracts.audit_event import OperatorWrite
+    from router.operations.held_costs import remove_held, settle_held
+
+    jetstream, stream, event = await session.open_jetstream(), session.settings.streams.held.name, found.event
+    is_new = await settle_held(jetstream, found, adjustment)
+    write = OperatorWrite(
+        command="usage held accept",
+        target=found.event_id,
+        tenant_id=event.tenant_id,
+        before={"cost": event.cost, "told_cost": event.told_cost},
+        after={"adjustment": adjustment.event_id, "amount": adjustment.cost, "is_new": is_new},
+        note=adjustment.reason,
+    )
+    await session.record(write)
+    await remove_held(jetstream, stream, found)
+    return is_new
+
+
+def read_amount(text: str | None) -> float | None:
+    """Raises BadParameter: it is no amount of money."""
+    if text is None:
+        return None
+    try:
+        amount = Decimal(text)
+    except InvalidOperation:
+        raise typer.BadParameter(f"--amount {text[:40]!r} is no number") from None
+    exponent = amount.as_tuple().exponent
+    if not isinstance(exponent, int) or not 0 <= amount <= MAX_AMOUNT or -exponent > MAX_PLACES:
+        raise typer.BadParameter(f"--amount {text[:40]!r}: 0 to {MAX_AMOUNT:f}, at most {MAX_PLACES} places")
+    return float(amount) + 0.0
+
+
+def read_reason(text: str | None) -> str | None:
+    """Raises BadParameter: it is too long."""
+    from router.contracts.usage import MAX_REASON
+
+    if text is not None and len(text) > MAX_REASON:
+        raise typer.BadParameter(f"--reason: at most {MAX_REASON} characters")
+    return text
+
+
+def _build_row(one: HeldCost) -> Sequence[object]:
+    event = one.event
+    ids = (one.event_id, format_time(one.stored_at), event.tenant_id, event.provider_id, event.assignment_id or event.request_id)
+    return (*ids, event.status, event.cost, event.told_cost)
+
+
+def _list_fields(one: HeldCost) -> Mapping[str, object]:
+    event = one.event
+    names = ("tenant_id", "provider_id", "assignment_id", "request_id", "status", "cost", "told_cost", "told_provider_id", "adjusts")
+    told = {name: value for name in names if (value := getattr(event, name)) is not None}
+    return {"event_id": one.event_id, "seq": one.sequence, "stored": one.stored_at, **told}

@@ -1,0 +1,68 @@
+"""What follows where an assignment has its bill already, and another outcome comes (docs/reference/contracts.md#later-outcomes). Pure.
+
+    the first is                        the later one is        then
+    timeout, cancelled                  success, error          an adjustment: the later one's cost counts in place of the first
+    timeout, cancelled                  timeout, cancelled      nothing
+    success, error                      any                     nothing: they are final
+    an invocation                       any                     nothing: the router saw what it cost, and the worker says it
+    held                                any                     nothing: an operator decides
+    older than a duplicate window       any                     nothing
+
+The first outcome that replaces another is final too: the adjustment's identity follows from the bill alone, so a second one is a
+duplicate of it. An adjustment may be above the bound as a bill may be, and is held then.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router.contracts.adjustment import OUTCOME, adjust_event, difference, outcome_identity
+from router.contracts.usage import UsageEvent, identity
+
+REPLACED = frozenset({"timeout", "cancelled"})
+FINAL = frozenset({"success", "error"})
+INVOCATION = "provider.invoke"  # what the event types of invocations begin with
+
+
+class MeteredEvent(Struct, frozen=True):
+    """A usage event as the stream has it. `stored_ns`: stream time; `reservation`: its header."""
+
+    event: UsageEvent
+    stored_ns: int
+    reservation: str | None = None
+
+
+def may_follow(event: UsageEvent) -> bool:
+    """Whether it matters what is stored under the same identity."""
+    return event.told_cost is not None or (event.status in FINAL and event.adjustment is None)
+
+
+def is_same(stored: UsageEvent, event: UsageEvent) -> bool:
+    """Whether the stored event tells the same outcome: it may be this one, whose process died."""
+    told, tells = (stored.status, stored.cost, stored.told_cost), (event.status, event.cost, event.told_cost)
+    return told == tells and stored.adjustment == event.adjustment
+
+
+def make_correction(first: MeteredEvent, later: UsageEvent, stored_ns: int, window_ns: int) -> UsageEvent | None:
+    """Return the adjustment by which the later outcome replaces the first; None: it does not. `stored_ns`: when its result was."""
+    event = first.event
+    if not is_replaced(event, later) or stored_ns - first.stored_ns > window_ns:
+        return None
+    amount = difference(later.cost, event.cost)
+    if not amount and later.told_cost is None:
+        return None
+    made = adjust_event(OUTCOME, event, amount, event_id=outcome_identity(identity(event)), reason=f"{event.status}, then {later.status}")
+    return made if later.told_cost is None else replace(made, told_cost=_number(difference(later.told_cost, event.cost)))
+
+
+def is_replaced(first: UsageEvent, later: UsageEvent) -> bool:
+    """Whether the later outcome's cost counts in place of the first one's."""
+    is_open = first.status in REPLACED and first.told_cost is None and first.adjustment is None
+    return is_open and later.status in FINAL and later.adjustment is None and not first.event_type.startswith(INVOCATION)
+
+
+def _number(amount: Decimal) -> float:
+    return float(amount)

@@ -1,0 +1,136 @@
+"""`router usage held`: what workers told far above what was expected, listed, accepted, set; once, however often it is said."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from router.app import declare_topology
+from router.app.connect import connect_by
+from router.config import Settings
+from router.config.connection import NatsConfig
+from router.contracts.adjustment import derive_held_identity
+from router.contracts.held_cost import MAX_HELD, find_held_subject, make_held_notice
+from router.contracts.usage import UsageEvent, assignment_identity
+from router.delivery.api import JetStream
+from router.delivery.storing import open_publisher
+from router.delivery.stream_reader import open_reader
+from router.delivery.topology import apply
+from router.operations import held_costs
+from tests.support.cli import CommandResult, call_command_async
+
+RESERVATION = "life 20000000 chat month/policy=chat#3"
+
+
+def an_event(number: int = 1, tenant: str = "acme", told: float = 1e9) -> UsageEvent:
+    return UsageEvent(
+        tenant_id=tenant,
+        provider_id="openai",
+        event_type="chat",
+        latency_ms=12,
+        cost=2.0,
+        status="success",
+        timestamp=1_700_000_000_000,
+        assignment_id=f"a-{number}",
+        request_id=f"r-{number}",
+        event_id=assignment_identity(tenant, f"a-{number}"),
+        told_cost=told,
+    )
+
+
+@pytest.fixture
+async def jetstream(nats_url: str) -> AsyncIterator[JetStream]:
+    """A router's topology, with two costs that are held."""
+    connection = await connect_by(NatsConfig(url=(nats_url,)))
+    jetstream, wanted = JetStream(connection), declare_topology(Settings())
+    await apply(jetstream, wanted)
+    async with open_publisher(jetstream) as publisher:
+        for event in (an_event(), an_event(2, "beta.eu", 5.0)):
+            await publisher.publish_and_wait([make_held_notice(event, RESERVATION)])
+    yield jetstream
+    for stream in wanted.streams:
+        if await jetstream.stream(stream.name) is not None:
+            await jetstream.ask(f"STREAM.DELETE.{stream.name}")
+    await connection.close()
+
+
+async def held(nats_url: str, *arguments: str) -> CommandResult:
+    return await call_command_async("usage", "held", *arguments, "--nats-url", nats_url)
+
+
+async def read_all(jetstream: JetStream, stream: str) -> list[dict[str, Any]]:
+    async with open_reader(jetstream, stream) as reader:
+        return [{**json.loads(one.data), "headers": one.headers} for one in (await reader.read(reader.total) if reader.total else [])]
+
+
+async def test_what_is_held_is_listed_with_what_is_booked_and_what_was_told(nats_url: str, jetstream: JetStream) -> None:
+    first, second = (await held(nats_url, "list", "--json")).lines
+    assert (first["event_id"], first["cost"], first["told_cost"]) == (an_event().event_id, 2.0, 1e9)
+    assert second["tenant_id"] == "beta.eu"
+    assert [one["tenant_id"] for one in (await held(nats_url, "list", "--json", "--tenant", "beta.eu")).lines] == ["beta.eu"]
+    assert "no cost is held" in (await held(nats_url, "list", "--tenant", "gamma")).out
+    assert find_held_subject("beta.eu") == "beamline.usage.v1.held.beta=2Eeu"
+
+
+@pytest.mark.parametrize(("options", "difference"), [((), 999_999_998.0), (("--amount", "0.25"), -1.75), (("--amount", "2"), 0.0)])
+async def test_an_accepted_cost_is_an_adjustment_with_an_audit_event_and_is_held_no_more(
+    nats_url: str, jetstream: JetStream, options: tuple[str, ...], difference: float
+) -> None:
+    event = an_event()
+    told = await held(nats_url, "accept", event.event_id or "", *options, "--reason", "told in cents", "--json")
+    assert told.status == 0, told.err
+    (adjustment,) = await read_all(jetstream, "ROUTER_USAGE")
+    (audit,) = await read_all(jetstream, "ROUTER_AUDIT")
+    assert (adjustment["cost"], adjustment["adjustment"], adjustment["adjusts"]) == (difference, "held", event.event_id)
+    assert (adjustment["event_id"], adjustment["reason"]) == (derive_held_identity(event.event_id or ""), "told in cents")
+    assert adjustment["headers"]["Router-Reservation"] == "life 0 chat"  # for the budgets of the policy
+    assert (audit["command"], audit["tenant_id"], audit["after"]["amount"]) == ("usage held accept", "acme", difference)
+    assert [one["tenant_id"] for one in (await held(nats_url, "list", "--json")).lines] == ["beta.eu"]
+
+
+async def test_a_dry_run_books_nothing(nats_url: str, jetstream: JetStream) -> None:
+    told = await held(nats_url, "accept", an_event().event_id or "", "--amount", "3", "--dry-run")
+    assert (told.status, "an adjustment of 1.0 USD: would be booked" in told.out) == (0, True)
+    assert await read_all(jetstream, "ROUTER_USAGE") == []
+    assert len((await held(nats_url, "list", "--json")).lines) == 2
+
+
+@pytest.mark.parametrize("died", ["after the adjustment", "after the audit event"])
+async def test_a_command_that_is_run_again_books_nothing_twice(
+    nats_url: str, jetstream: JetStream, monkeypatch: pytest.MonkeyPatch, died: str
+) -> None:
+    async def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        if died == "after the adjustment":
+            patched.setattr("router.cli.session.CommandSession.record", die)
+        else:
+            patched.setattr(held_costs, "remove_held", die)
+        assert (await held(nats_url, "accept", an_event().event_id or "")).status != 0
+    again = await held(nats_url, "accept", an_event().event_id or "", "--amount", "7")
+    assert (again.status, "it stands already" in again.out) == (0, True)
+    (adjustment,) = await read_all(jetstream, "ROUTER_USAGE")
+    assert adjustment["cost"] == 999_999_998.0
+    assert (await held(nats_url, "accept", an_event().event_id or "")).status == 1  # it is held no more
+
+
+@pytest.mark.parametrize("amount", ["-1", "nan", "inf", "1e10", "0.0000000001", "much", "9" * 400])
+async def test_an_amount_that_is_no_money_is_refused(nats_url: str, jetstream: JetStream, amount: str) -> None:
+    refused = await held(nats_url, "accept", an_event().event_id or "", "--amount", amount)
+    assert refused.status == 2
+    assert await read_all(jetstream, "ROUTER_USAGE") == []
+
+
+async def test_an_event_that_is_not_held_is_told(nats_url: str, jetstream: JetStream) -> None:
+    refused = await held(nats_url, "accept", "usage:" + "0" * 32)
+    assert (refused.status, "no cost of usage:" in refused.err) == (1, True)
+
+
+async def test_one_tenant_fills_its_own_place_alone(nats_url: str, jetstream: JetStream) -> None:
+    async with open_publisher(jetstream) as publisher:
+        await publisher.publish_and_wait([make_held_notice(an_event(number)) for number in range(10, 12 + MAX_HELD)])
+    listed = (await held(nats_url, "list", "--json")).lines
+    tenants = [one["tenant_id"] for one in listed]
+    assert (tenants.count("acme"), tenants.count("beta.eu")) == (MAX_HELD, 1)
