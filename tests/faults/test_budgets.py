@@ -29,6 +29,7 @@ async def test_settled_is_the_sum_of_the_events_and_nothing_stays_reserved_when_
     report = await run(given)
     print(render(given, report))
     assert report.faults["kills"] > 0
+    assert report.credits > 0
     assert report.is_clean
 
 
