@@ -191,6 +191,9 @@ class BudgetsConfig(Group):
         default=600_000,
         description="a reservation without a result ends one to two times so long after its decision, milliseconds",
     )
+    least_reservation: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.1, description="the share of a provider's listed cost that a decision reserves at least, however little results cost"
+    )
 
 
 class RateLimitsConfig(Group):

@@ -1,7 +1,8 @@
 """What was spent of one budget in one window: a document of the bucket `ROUTER_BUDGETS_SPENT` (docs/reference/budgets.md#slices).
 
     key      {tenant}.{budget}.{when the budget was made, ms}.{start of the window, s}
-    value    {settled, events, timeline, through, stored_ns, is_mixed, is_counted, notices, leases{"{life}.{number}": {held, expires_ms}}}
+    value    {settled, events, adjusted, adjustments, timeline, through, stored_ns, is_mixed, is_counted, notices,
+             leases{"{life}.{number}": {held, expires_ms}}}
 
 Money is in nanos. A lease is what an instance may reserve or has reserved. The key `settlement` says which instance settles, and how far.
 
@@ -36,11 +37,14 @@ class SpentLease(Struct, frozen=True):
 class SpentRecord(Struct, frozen=True, kw_only=True):
     """`through`: the sequence of the last usage event in `settled`, in its timeline; `stored_ns`: when the latest was stored.
 
+    `adjusted`: the part of `settled` that adjustments are, below 0 where they took off more; `adjustments`: how many there are.
     `is_mixed`: events of other timeline are in it as well; `is_counted`: the events before the first lease are in it.
     """
 
     settled: int = 0
     events: _Count = 0
+    adjusted: int = 0
+    adjustments: _Count = 0
     timeline: str = ""  # of every document that is counted
     through: _Count = 0
     stored_ns: _Count = 0

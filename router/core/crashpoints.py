@@ -14,6 +14,8 @@ As `kill -9` would: no cleanup, no flush, exit status 137. Without that variable
     replay_ending                    all is done; the replay's record still exists
     replay_finished                  an earlier replay was finished; its record still exists
 
+    adjustment_stored                an operator's adjustment of usage is stored; its audit event is not
+
     agent_received                   a batch of an agent's messages is read
     agent_deduplicated               the store was searched for duplicates
     agent_persisted                  they are stored as received; none is applied

@@ -16,3 +16,8 @@ def read_instant(text: str) -> datetime:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):  # 999999d is before the year 1
         raise ValueError(f"{text!r} is neither like 10m, 2h, 7d nor an ISO time") from None
+
+
+def format_day(at_ms: int) -> str:
+    """The day of a time in milliseconds since the epoch, UTC."""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d}"

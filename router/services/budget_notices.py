@@ -23,6 +23,13 @@ def find_notices(record: SpentRecord, amount: int, *, has_no_room: bool = False)
     return tuple(percent for percent in due if percent not in record.notices)
 
 
+def forget_notices(before: SpentRecord, after: SpentRecord, amount: int) -> SpentRecord:
+    """Where adjustments took more off than was spent: without the notices that no longer hold, so that they are given again."""
+    if after.settled >= before.settled:
+        return after
+    return replace(after, notices=tuple(percent for percent in after.notices if after.settled * 100 >= amount * percent))
+
+
 def mark_notices(record: SpentRecord, notices: tuple[int, ...]) -> SpentRecord:
     """With these given."""
     return replace(record, notices=(*record.notices, *notices)) if notices else record

@@ -28,8 +28,9 @@ from router.delivery.stream_reader import StreamReader, open_reader
 from router.operations.observability import LogRateLimit, events, logs
 from router.routing.budgets import Budget, BudgetTable, BudgetWindow, find_window, settle_costs
 from router.routing.budgets.leases import SettledCost
+from router.routing.budgets.settling import is_counted, is_spending, make_settled_cost
 from router.services.alerts import Alerts
-from router.services.budget_notices import find_notices, mark_notices, raise_notices
+from router.services.budget_notices import find_notices, forget_notices, mark_notices, raise_notices
 from router.services.event_memory import EventMemory
 from router.services.live_budgets import LiveBudgets
 from router.services.server_clock import ServerClock
@@ -168,8 +169,9 @@ class BudgetSettlement:
         for stored in batch:
             is_new = stored.sequence > self._place.through
             cost = read_usage_cost(stored.data)
-            if cost is not None and self._memory.is_first(cost.event_id, stored.sequence):
-                is_end = self._memory.is_first(f"{cost.tenant_id} {cost.reference}", stored.sequence)
+            # What spends nothing is not remembered: a flood of it would push out what does.
+            if cost is not None and is_spending(cost) and self._memory.is_first(cost.event_id, stored.sequence):
+                is_end = self._is_end(cost, stored.sequence)
                 if is_new:
                     self._add(found, cost, stored, is_end=is_end)
         for (budget, window), costs in found.items():
@@ -177,20 +179,22 @@ class BudgetSettlement:
             await self._change(budget, window, lambda record, costs=costs: settle_costs(_require_counted(record), timeline, costs))  # type: ignore[misc]
         self._place = self._place.move_to(batch[-1])
 
+    def _is_end(self, cost: UsageCost, sequence: int) -> bool:
+        """Whether the reservation in its header ends with it."""
+        if cost.adjustment is not None:
+            return False
+        return cost.reference is None or self._memory.is_first(f"{cost.tenant_id} {cost.reference}", sequence)
+
     def _add(self, found: dict[BudgetInWindow, list[SettledCost]], cost: UsageCost, stored: StoredMessage, *, is_end: bool) -> None:
         budgets = self._table.tenants.get(cost.tenant_id)
         if budgets is None:
             return
-        reservation = read_reservation(stored.headers.get(RESERVATION_HEADER))
-        policy_id = reservation.policy_id if reservation is not None else None
-        for one in budgets.slices:
-            if _is_counted_by(one.budget, cost, policy_id):
-                number = reservation.leases.get(one.budget.budget_id) if reservation is not None and is_end else None
-                lease_id = f"{reservation.life}.{number}" if reservation is not None and number is not None else None
-                stored_ns = nanos(stored.time)
-                key = one.budget, find_window(one.budget.window, stored_ns / 1e9)
-                settled = SettledCost(stored.sequence, stored_ns, cost.nanos, lease_id, reservation.nanos if reservation is not None else 0)
-                found.setdefault(key, []).append(settled)
+        reservation, stored_ns = read_reservation(stored.headers.get(RESERVATION_HEADER)), nanos(stored.time)
+        ended = reservation if is_end else None
+        for budget in [one.budget for one in budgets.slices]:
+            if is_counted(budget, cost, reservation):
+                key = budget, find_window(budget.window, stored_ns / 1e9)
+                found.setdefault(key, []).append(make_settled_cost(budget, cost, stored.sequence, stored_ns, ended=ended))
 
     async def _change(self, budget: Budget, window: BudgetWindow, change: Callable[[SpentRecord], SpentRecord]) -> None:
         """Change the document, with the notices that are due then."""
@@ -198,7 +202,7 @@ class BudgetSettlement:
 
         def change_and_mark(record: SpentRecord) -> SpentRecord:
             nonlocal notices
-            changed = change(record)
+            changed = forget_notices(record, change(record), budget.amount)
             notices = find_notices(changed, budget.amount)
             return mark_notices(changed, notices)
 
@@ -224,18 +228,23 @@ class BudgetSettlement:
         since = datetime.fromtimestamp(window.starts_s, UTC)
         async with open_reader(self._jetstream, self._stream, since=since) as reader:
             while batch := await reader.read(BATCH):
-                costs = []
-                for stored in batch:
-                    cost = read_usage_cost(stored.data) if stored.sequence <= place.through else None
-                    if cost is None or not memory.is_first(cost.event_id, stored.sequence) or nanos(stored.time) / 1e9 >= window.ends_s:
-                        continue
-                    reservation = read_reservation(stored.headers.get(RESERVATION_HEADER))
-                    if cost.tenant_id == budget.tenant_id and _is_counted_by(budget, cost, reservation.policy_id if reservation else None):
-                        costs.append(SettledCost(stored.sequence, nanos(stored.time), cost.nanos))
+                read = (_read_cost(budget, window, memory, one) for one in batch if one.sequence <= place.through)
+                costs = [cost for cost in read if cost is not None]
                 record = settle_costs(record, place.timeline, costs)
                 if batch[-1].sequence >= place.through:
                     break
         return replace(record, timeline=place.timeline, through=place.through, stored_ns=place.stored_ns)
+
+
+def _read_cost(budget: Budget, window: BudgetWindow, memory: EventMemory, stored: StoredMessage) -> SettledCost | None:
+    """What the event costs in this budget; None where it is not of it, or not of the window, or came before."""
+    stored_ns = nanos(stored.time)
+    cost = read_usage_cost(stored.data) if stored_ns / 1e9 < window.ends_s else None
+    if cost is None or cost.tenant_id != budget.tenant_id or not is_spending(cost):
+        return None
+    is_first = memory.is_first(cost.event_id, stored.sequence)
+    reservation = read_reservation(stored.headers.get(RESERVATION_HEADER))
+    return make_settled_cost(budget, cost, stored.sequence, stored_ns) if is_first and is_counted(budget, cost, reservation) else None
 
 
 def _require_counted(record: SpentRecord) -> SpentRecord:
@@ -243,10 +252,6 @@ def _require_counted(record: SpentRecord) -> SpentRecord:
     if not record.is_counted:
         raise BrokerUnavailable("a document of what was spent is not counted")
     return record
-
-
-def _is_counted_by(budget: Budget, cost: UsageCost, policy_id: str | None) -> bool:
-    return budget.provider_id in (None, cost.provider_id) and budget.policy_id in (None, policy_id)
 
 
 def _read_settlement(data: bytes) -> SettlementRecord | None:

@@ -30,10 +30,10 @@ class Budgets:
         now: Clock = steady,
         wall_clock: Clock = wall,
     ) -> None:
-        buckets, usage = settings.buckets, settings.streams.usage.name
+        buckets, usage, config = settings.buckets, settings.streams.usage.name, settings.budgets
         self.clock = ServerClock(jetstream, usage, now=now, wall_clock=wall_clock)
-        self.table = BudgetTable(uuid.uuid4().hex, settings.budgets.slice_percent / 100, self.clock)
+        self.table = BudgetTable(uuid.uuid4().hex, config.slice_percent / 100, self.clock, config.least_reservation)
         self.live = LiveBudgets(jetstream, buckets.budgets.name, self.table, infos)
         self.documents = SpentDocuments(jetstream, buckets.budgets_spent.name)
-        self.leases = BudgetLeases(self.table, self.documents, self.clock, alerts, settings.budgets.reservation_ms / 1000)
+        self.leases = BudgetLeases(self.table, self.documents, self.clock, alerts, config.reservation_ms / 1000)
         self.settlement = BudgetSettlement(jetstream, usage, self.live, self.table, self.documents, self.clock, alerts, clock=now)

@@ -13,11 +13,12 @@ from tests.lake.without_jvm import WithoutJvm
 from tests.support.cli import call_command
 from tests.support.lake_accounts import an_account, body, tables_of
 from tests.support.lake_gold import Use, a_warehouse
-from tests.support.lake_jobs import Lake, a_body
+from tests.support.lake_jobs import Lake, a_body, an_adjustment
 
 ROW = (
     "tenant_id", "provider_id", "event_type", "status", "day", "count", "cost", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms",
-    "latency_sum_ms", "latency_min_ms", "latency_max_ms", "adjusted_count", "adjusted_cost",
+    "latency_sum_ms", "latency_min_ms", "latency_max_ms", "adjustment_count", "adjustment_cost", "uncorrelated_count",
+    "uncorrelated_cost", "input_tokens", "cached_tokens", "output_tokens", "estimated_cost", "correction_count", "correction_cost",
 )  # fmt: skip
 
 
@@ -47,6 +48,18 @@ def test_the_table_has_totals_and_error_rates(gold: str) -> None:
     lines = [line.split() for line in told.out.splitlines() if line.strip()]
     assert lines[-1][:4] == ["all", "4", "4.000000004", "50.00%"]
     assert [line[0] for line in lines[2:-1] if line[0].isalpha()] == ["acme", "zed"]
+
+
+def test_the_table_tells_adjustments_and_what_is_not_billed_where_there_are_some(tmp_path: Path) -> None:
+    lake = Lake(cast(SparkSession, WithoutJvm()), tmp_path)
+    lake.take(a_body(cost="2.0", input_tokens=1200), an_adjustment(cost="-0.5"), a_body("r-2", correlated=False, cost="9.0"))
+    told = call_command("usage", "report", "--warehouse", lake.warehouse.location, "--by", "type", environ={"COLUMNS": "200"})
+    lines = [" ".join(line.split()) for line in told.out.splitlines() if line.strip()]
+    assert "all 1 1.500000000 -0.500000000 9.000000000 1,200 0.00%" in " ".join(lines)
+    assert "usage.adjustment 0 -0.500000000 -0.500000000 0.000000000 0 0.00%" in lines
+    assert [line for line in lines if line.startswith("not billed: ")]
+    row = json.loads(call_command("usage", "report", "--warehouse", lake.warehouse.location, "--by", "type", "--json").out)["rows"][1]
+    assert (row["event_type"], row["latency_p95_ms"], row["latency_min_ms"]) == ("usage.adjustment", None, None)
 
 
 def test_the_currency_is_a_setting(gold: str) -> None:

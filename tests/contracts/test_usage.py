@@ -79,12 +79,31 @@ def test_an_adjustment_has_a_signed_cost_and_settles_under_its_own_identity() ->
     made = derive_identity("adjustment", "held", "usage:1")
     event = an_event(cost=-2.5e-9, event_type=ADJUSTMENT_TYPE, event_id=made, adjustment="held", adjusts=assignment_identity("acme", "a"))
     cost = read_usage_cost(usage_bytes(event))
-    assert cost == UsageCost("acme", "openai", "", made, -3, True, "held", None)  # half up, away from zero, as silver rounds
+    assert cost == UsageCost("acme", "openai", None, made, -3, True, "held", None)  # half up, away from zero, as silver rounds
 
 
 def test_only_an_adjustment_is_below_zero_or_without_a_reference() -> None:
     assert read_usage_cost(usage_bytes(an_event(cost=-1.0, assignment_id="a"))) is None
     assert read_usage_cost(usage_bytes(an_event())) is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"adjustment": "gift"}, {"event_type": "chat"}, {"event_id": None}, {"event_id": "m-1"}, {"adjustment": None, "assignment_id": "a"}],
+)
+def test_what_only_looks_like_an_adjustment_is_no_event(wrong: dict[str, str | None]) -> None:
+    made = derive_identity("adjustment", "bill", "acme", "1")
+    right = {"cost": -1.0, "event_type": ADJUSTMENT_TYPE, "event_id": made, "adjustment": "bill"}
+    assert read_usage_cost(usage_bytes(an_event(**right))) is not None
+    assert read_usage_cost(usage_bytes(an_event(**{**right, "cost": 1.0, **wrong}))) is None
+
+
+def test_an_event_with_an_identity_of_its_own_ends_its_reservation_by_itself() -> None:
+    named = read_usage_cost(usage_bytes(an_event(assignment_id="a", event_id=assignment_identity("acme", "a"))))
+    derived = read_usage_cost(usage_bytes(an_event(assignment_id="a")))
+    assert named is not None
+    assert derived is not None
+    assert (named.reference, derived.reference) == (None, "a")
 
 
 def test_a_mark_and_a_told_cost_are_read_back() -> None:

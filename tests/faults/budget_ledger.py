@@ -43,19 +43,34 @@ class BudgetRow(Struct, frozen=True):
 COLUMNS = ("budget", "amount", "settled", "events settled", "events stored", "difference", "overspent", "a slice each", "reserved")
 
 
+class _Booked(Struct, frozen=True):
+    """One event by its identity. `budget`: the one that it names, where it counts in no other."""
+
+    provider_id: str
+    policy_id: str | None
+    nanos: int
+    budget: str | None
+
+    def is_of(self, one: Shown) -> bool:
+        if self.budget is not None:
+            return self.budget == one["budget"]
+        return one.get("provider") in (None, self.provider_id) and one.get("policy") in (None, self.policy_id)
+
+
 def balance_budgets(shown: Sequence[Shown], stored: Sequence[Event], instances: int, slice_percent: Decimal) -> list[BudgetRow]:
     """A row for each budget of one tenant, whose events all are in its present window."""
-    costs: dict[str, tuple[str, str | None, int]] = {}
+    booked: dict[str, _Booked] = {}
     for data, headers in stored:
         cost, reservation = read_usage_cost(data), read_reservation(headers.get(RESERVATION_HEADER))
         assert cost is not None
-        costs.setdefault(cost.event_id, (cost.provider_id, reservation.policy_id if reservation is not None else None, cost.nanos))
-    return [_balance(one, list(costs.values()), instances, slice_percent) for one in shown]
+        assert cost.is_correlated, "every result of the run has its assignment"
+        policy_id = reservation.policy_id if reservation is not None else None
+        booked.setdefault(cost.event_id, _Booked(cost.provider_id, policy_id, cost.nanos, cost.budget))
+    return [_balance(one, list(booked.values()), instances, slice_percent) for one in shown]
 
 
-def _balance(one: Shown, costs: Sequence[tuple[str, str | None, int]], instances: int, slice_percent: Decimal) -> BudgetRow:
-    provider, policy = one.get("provider"), one.get("policy")
-    mine = [nanos for of, by, nanos in costs if provider in (None, of) and policy in (None, by)]
+def _balance(one: Shown, booked: Sequence[_Booked], instances: int, slice_percent: Decimal) -> BudgetRow:
+    mine = [event.nanos for event in booked if event.is_of(one)]
     amount, settled, reserved = (int(Decimal(str(one[name])) * NANOS) for name in ("amount", "settled", "reserved"))
     return BudgetRow(
         budget=str(one["budget"]),

@@ -1,4 +1,5 @@
-"""`python -m tests.faults.budget_run > bench/results/budgets.md`: four routers share budgets and are killed; the ledger.
+"""`python -m tests.faults.budget_run > bench/results/budgets.md`: four routers share budgets and are killed, and so are the
+commands that adjust bills and budgets; the ledger.
 
 Exit status: 0 clean, 1 not.
 """
@@ -14,6 +15,7 @@ from random import Random
 from msgspec import Struct
 
 from tests.faults.budget_ledger import COLUMNS, BudgetRow, balance_budgets
+from tests.faults.budget_operator import BudgetOperator, audit_credits
 from tests.faults.budget_silver import MASTER, SilverReport, compare_with_silver
 from tests.faults.budget_stage import RESERVATION_MS, BudgetStage, ask_all, kill_often
 from tests.faults.stage import Cast, on_stage
@@ -42,11 +44,14 @@ class BudgetReport(Struct, frozen=True):
     rows: list[BudgetRow]
     seconds: float
     silver: SilverReport
+    credits: int
+    is_audited: bool  # each credit is one event of usage and one of the audit
 
     @property
     def is_clean(self) -> bool:
         is_answered = not self.answers.keys() - {"decided", "downgraded", "budget_exceeded"}
-        return is_answered and all(row.is_clean for row in self.rows) and self.silver.is_right(len(self.rows))
+        is_exact = all(row.is_clean for row in self.rows) and self.silver.is_right(len(self.rows))
+        return is_answered and is_exact and self.is_audited
 
 
 async def run(given: BudgetRun) -> BudgetReport:
@@ -59,38 +64,42 @@ async def run(given: BudgetRun) -> BudgetReport:
         await stage.command("put", "acme", "--amount", str(whole * 4 / 10), "--window", "month", *downgrade)
         await stage.command("put", "acme", "--amount", str(whole * 2), "--window", "month", "--provider", "b")
         client, faults, began = await stage.client(), Counter[str](), time.monotonic()
+        operator = BudgetOperator(stage, Random(given.seed + 1))
         killing = asyncio.create_task(kill_often(stage, Random(given.seed), given.pause_s, faults))
+        operator.start(faults)
         try:
             answers = await ask_all(stage, client, given.requests, faults)
         finally:
             killing.cancel()
+            await operator.finish()
         seconds = time.monotonic() - began
-        shown = await _wait_until_quiet(stage)
+        shown = await _wait_until_quiet(stage, operator)
         events = [(data, headers) for _, data, headers in await read_stream(client, stage.settings.streams.usage.name)]
         await client.close()
         rows = balance_budgets(shown, events, given.instances, SLICE_PERCENT)
-        return BudgetReport(answers, faults, rows, seconds, await compare_with_silver(stage))
+        is_audited = await audit_credits(stage, operator.credits)
+        return BudgetReport(answers, faults, rows, seconds, await compare_with_silver(stage), len(operator.credits), is_audited)
 
 
-async def _wait_until_quiet(stage: BudgetStage) -> list[Json]:
+async def _wait_until_quiet(stage: BudgetStage, operator: BudgetOperator) -> list[Json]:
     """Every assignment is metered, and every reservation is settled or has expired."""
     shown: list[Json] = []
 
     async def is_quiet() -> bool:
         shown[:] = await stage.command("list")
-        return await _is_metered(stage, shown) and all(one["reserved"] == "0" for one in shown)
+        return await _is_metered(stage, shown, operator) and all(one["reserved"] == "0" for one in shown)
 
     await until(is_quiet, within_s=SETTLED_S, what="nothing is reserved")
     return shown
 
 
-async def _is_metered(stage: BudgetStage, shown: list[Json]) -> bool:
+async def _is_metered(stage: BudgetStage, shown: list[Json], operator: BudgetOperator) -> bool:
     client = await stage.client()
     streams = stage.settings.streams
-    infos = [await client.jsm().stream_info(name) for name in (streams.assignments.name, streams.usage.name)]
+    assigned, used = [(await client.jsm().stream_info(one.name)).state.messages for one in (streams.assignments, streams.usage)]
     await client.close()
-    stored = {info.state.messages for info in infos}
-    return stored == {max(int(one["events"]) for one in shown)}
+    settled = max(int(one["events"]) for one in shown)  # of the budget of all: not those that name another budget
+    return used == assigned + len(operator.credits) == settled + operator.count_of_a_budget()
 
 
 def render(given: BudgetRun, report: BudgetReport) -> str:
@@ -105,6 +114,9 @@ def render(given: BudgetRun, report: BudgetReport) -> str:
 {faults["kills"]} times one was killed (kill -9) and started again.
 {faults["clock steps"]} times a wall clock was stepped: five minutes ahead, five behind, or right again.
 {faults["asked again"]} times a request was asked again: its answer died with its router.
+{report.credits} times an operator took something off: one bill, the bills of the day, or one budget, in turn (`router usage adjust`,
+`router budget adjust`). The command was killed {faults["commands killed"]} times meanwhile, and run again with its `--id`.
+Each is one event of usage and one of the audit: {"yes" if report.is_audited else "NO"}.
 Each costs 0.005 to 0.015, and 0.01 is expected. Reservations are of {RESERVATION_MS // 1000} s, slices of {SLICE_PERCENT} %.
 Answers: {answers}.
 

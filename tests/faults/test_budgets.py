@@ -10,8 +10,15 @@ from tests.faults.budget_ledger import balance_budgets
 from tests.faults.budget_run import BudgetRun, render, run
 
 SHOWN = {"budget": "month", "amount": "1", "settled": "0.03", "events": 2, "reserved": "0"}
-FIRST = b'{"tenant_id":"acme","provider_id":"a","status":"success","cost":0.01,"assignment_id":"a-1"}', {RESERVATION_HEADER: "life 1 gold"}
-SECOND = b'{"tenant_id":"acme","provider_id":"b","status":"success","cost":0.02,"assignment_id":"a-2"}', {}
+
+
+def _an_event(provider_id: bytes, cost: bytes, assignment_id: bytes) -> bytes:
+    names = b'"tenant_id":"acme","event_type":"chat","status":"success","provider_id":"%s"' % provider_id
+    return b'{%s,"cost":%s,"assignment_id":"%s"}' % (names, cost, assignment_id)
+
+
+FIRST = _an_event(b"a", b"0.01", b"a-1"), {RESERVATION_HEADER: "life 1 gold"}
+SECOND = _an_event(b"b", b"0.02", b"a-2"), {}
 
 
 @pytest.mark.matrix  # four processes start, and some of them again, and Spark twice: a minute
@@ -22,6 +29,7 @@ async def test_settled_is_the_sum_of_the_events_and_nothing_stays_reserved_when_
     report = await run(given)
     print(render(given, report))
     assert report.faults["kills"] > 0
+    assert report.credits > 0
     assert report.is_clean
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
 from router.config import Settings
 from router.delivery.api import JetStream
@@ -31,8 +32,8 @@ def write_policies(directory: Path, *, cost: float = 0.01) -> Path:
     return directory
 
 
-async def serve_assignments(nc: Client, settings: Settings, cost_of: Callable[[Json], float] = lambda _: 0.01) -> None:
-    """Report success for each assignment, and what it cost."""
+async def serve_assignments(nc: Client, settings: Settings, cost_of: Callable[[Json], float] = lambda _: 0.01) -> Subscription:
+    """Report success for each assignment, and what it cost, as long as the subscription lasts."""
 
     async def on_assignment(message: Msg) -> None:
         assignment = json.loads(message.data)
@@ -40,8 +41,9 @@ async def serve_assignments(nc: Client, settings: Settings, cost_of: Callable[[J
         result = {**names, "status": "success", "latency_ms": 5, "cost": cost_of(assignment), "job": {"type": "chat"}}
         await nc.publish(settings.results.subject, json.dumps(result).encode(), headers=make_headers(assignment))
 
-    await nc.subscribe(settings.assignment.subjects[0], cb=on_assignment)
+    subscription = await nc.subscribe(settings.assignment.subjects[0], cb=on_assignment)
     await nc.flush()
+    return subscription
 
 
 @asynccontextmanager
@@ -63,11 +65,12 @@ class BudgetTown:
         self.routers = routers
         self._url = url
 
-    async def command(self, *words: str) -> Json:
-        """What `router budget …` prints."""
+    async def command(self, *words: str, what: str = "budget") -> Json:
+        """What `router budget …` prints, or that of another group."""
         buckets = self.routers[0].settings.buckets
         names = {"ROUTER_BUCKETS_BUDGETS_NAME": buckets.budgets.name, "ROUTER_BUCKETS_BUDGETS_SPENT_NAME": buckets.budgets_spent.name}
-        arguments = ("budget", *words, "--json", "--nats-url", self._url)
+        names["ROUTER_STREAMS_USAGE_NAME"] = self.usage
+        arguments = (what, *words, "--json", "--nats-url", self._url)
         ended = await asyncio.to_thread(call_command, *arguments, environ=names)
         assert ended.status == 0, ended.err
         found: Json = json.loads(ended.out)
@@ -80,7 +83,7 @@ class BudgetTown:
 
     async def ask(self, name: object, **fields: object) -> Json:
         """The answer to a request whose assignment is pushed."""
-        return await ask(self.nc, self.routers[0].settings, a_request(name, push_assignment=True, **fields))
+        return await ask(self.nc, self.routers[0].settings, a_request(name, **{"push_assignment": True, **fields}))
 
     async def spend(self, names: Iterable[int]) -> None:
         """Requests that are decided, and metered."""

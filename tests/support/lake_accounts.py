@@ -25,6 +25,7 @@ _IDS = [(name, pa.string()) for name in ("assignment_id", "request_id")]
 _PLACE = [("seq", pa.int64())]
 _INSTANT = pa.timestamp("us", "UTC")
 _NUMBERS = [("event_id", pa.string()), ("id_high", pa.int64()), ("id_low", pa.int64()), ("content", pa.int64())]
+_LATER = [("correlated", pa.bool_()), ("adjustment", pa.string()), ("budget", pa.string())]
 _GOLD = [
     ("window_start", _INSTANT),
     ("corrects_window", _INSTANT),
@@ -37,7 +38,7 @@ _GOLD = [
 SCHEMAS = {
     "bronze": pa.schema([*_PLACE, ("data", pa.binary()), ("time", _INSTANT), ("headers", pa.map_(pa.string(), pa.string()))]),
     "silver": pa.schema(
-        [*_PLACE, *_GROUP, *_IDS, *_NUMBERS, ("latency_ms", pa.int64()), ("cost", MONEY), ("time", _INSTANT), ("timestamp", _INSTANT)]
+        [*_PLACE, *_GROUP, *_IDS, *_NUMBERS, ("latency_ms", pa.int64()), ("cost", MONEY), ("time", _INSTANT), ("timestamp", _INSTANT), *_LATER]
     ),
     "duplicates": pa.schema(_PLACE),
     "conflicts": pa.schema(_PLACE),
@@ -65,7 +66,7 @@ def tables_of(bodies: Iterable[bytes], costs: Iterable[str]) -> dict[str, Rows]:
         event = orjson.loads(data)
         kept = {
             name: event.get(name)
-            for name in ("tenant_id", "provider_id", "event_type", "status", "latency_ms", "assignment_id", "request_id")
+            for name in ("tenant_id", "provider_id", "event_type", "status", "latency_ms", "assignment_id", "request_id", *dict(_LATER))
         }
         bronze.append({"seq": seq, "data": data, "time": DAY})
         silver.append({"seq": seq, **kept, **numbers_of(seq), "cost": Decimal(cost), "time": DAY, "timestamp": DAY, "content": seq})

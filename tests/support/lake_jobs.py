@@ -9,6 +9,7 @@ import orjson
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from router.contracts.usage import ADJUSTMENT_TYPE, derive_identity
 from router.lake.files import read_columns
 from router.lake.jobs.micro_batch_sink import MicroBatchSink
 from router.lake.jobs.staging import stage_range
@@ -37,6 +38,13 @@ def a_body(request: str = "r-1", *, cost: str = "0.5", at: datetime = NOON, **ot
     event = {"version": "1", "tenant_id": "acme", "provider_id": "openai", "event_type": "chat", "latency_ms": 120}
     event |= {"cost": orjson.Fragment(cost), "status": "success", "timestamp": int(at.timestamp() * 1000), "request_id": request}
     return orjson.dumps({name: value for name, value in {**event, **other}.items() if value is not None})
+
+
+def an_adjustment(key: str = "adjust-1", *, cost: str = "-0.5", **other: Any) -> bytes:
+    """An adjustment of a bill, as the command stores it; `key`: the command's own id."""
+    of_its_own = {"event_type": ADJUSTMENT_TYPE, "latency_ms": 0, "adjustment": "bill", "reason": "counted twice"}
+    made = derive_identity("adjustment", "bill", "acme", key)
+    return a_body(**{"request": None, "cost": cost, "event_id": made, **of_its_own, **other})  # type: ignore[arg-type]
 
 
 def messages(bodies: Sequence[bytes], *, first: int = 1, came: datetime = NOON + timedelta(seconds=1)) -> pa.Table:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import typer
 
+from router.cli.budget.adjust import adjust
 from router.cli.budget.list_show import list_, show
 from router.cli.budget.write import delete, put
 
 budget = typer.Typer(no_args_is_help=True, help="Budgets: what tenants may spend, and what they have spent.", rich_markup_mode="rich")
 
 budget.command("list")(list_)
-for command in (show, put, delete):
+for command in (show, put, adjust, delete):
     budget.command()(command)

@@ -74,6 +74,8 @@ def list_fields(one: SpentBudget) -> dict[str, object]:
         "reserved": format_nanos(spent.held),
         "left": format_nanos(left),
         "events": spent.events,
+        "adjusted": format_nanos(spent.adjusted),
+        "adjustments": spent.adjustments,
         "is_counted": spent.is_counted,
         "starts_at": _format_second(one.window.starts_s),
         "renews_at": _format_second(one.window.ends_s),

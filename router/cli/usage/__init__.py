@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from router.cli.usage.adjust import adjust
 from router.cli.usage.audit import audit
 from router.cli.usage.backfill import backfill
 from router.cli.usage.erase import erase
@@ -20,5 +21,5 @@ from router.cli.usage.tables import compact, schema, vacuum
 usage = typer.Typer(no_args_is_help=True, help="Usage: the stream into tables, reports from them, exact sums.", rich_markup_mode="rich")
 
 usage.add_typer(held, name="held")
-for command in (ingest, report, export, reconcile, audit, seal, backfill, compact, vacuum, erase, retention, schema, generate):
+for command in (ingest, report, export, adjust, reconcile, audit, seal, backfill, compact, vacuum, erase, retention, schema, generate):
     usage.command()(command)

@@ -28,7 +28,7 @@ def seal(
 ) -> int:
     """Close the days from --from to --to; without them, list the closed periods.
 
-    A later event of a closed day becomes an adjustment of the day on which it arrives. Exit status: 1 if --verify finds a difference.
+    A later event of a closed day becomes a correction in the day on which it arrives. Exit status: 1 if --verify finds a difference.
 
     Example:  router usage seal --from 2026-10-01 --to 2026-10-31
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def make_bounds(settings: Settings) -> EventBounds:
 
     results, waits_ms = settings.results, settings.streams.results.max_age_ms + settings.streams.dlq.max_age_ms
     return EventBounds(
-        max_cost=results.max_cost, max_age_ms=results.max_timestamp_age_ms + waits_ms, max_ahead_ms=results.max_timestamp_ahead_ms
+        max_cost=Decimal(results.max_cost), max_age_ms=results.max_timestamp_age_ms + waits_ms, max_ahead_ms=results.max_timestamp_ahead_ms
     )
 
 

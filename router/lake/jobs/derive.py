@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from router.lake.jobs.daily_writer import write_days
-from router.lake.jobs.known_keys import CONTENT, find_known
+from router.lake.jobs.known_keys import ADJUSTMENT_CONTENT, CONTENT, find_known
 from router.lake.jobs.staging import FILES, StagedRange, decode_events, decode_files
 from router.lake.tables.dedupe import find_rejects
 from router.lake.tables.gold import sum_events
@@ -32,6 +32,7 @@ from router.lake.tables.late import assign_windows, compute_lateness, count_late
 from router.lake.warehouse.commit import DataFile
 from router.lake.warehouse.storage import Storage
 
+COMPARED = (*CONTENT, *ADJUSTMENT_CONTENT)
 REJECT_COLUMNS = ("seq", "event_id", "first_seq", "time")
 
 FilesByTable = dict[str, list[DataFile]]
@@ -134,7 +135,7 @@ def _write_bucket(storage: Storage, run: str, events: pa.Table, files: Iterable[
     rejects = find_rejects(events, known)
     is_rejected = pc.is_in(events["seq"], rejects["seq"].combine_chunks())
     counting, rejected = events.filter(pc.invert(is_rejected)), events.filter(is_rejected)
-    firsts = pa.concat_tables([events.select(["seq", *CONTENT]), known.select(["seq", *CONTENT])])
+    firsts = pa.concat_tables([events.select(["seq", *COMPARED]), known.select(["seq", *COMPARED])])
     rows = rejected.join(rejects, "seq").sort_by("seq")
     silver = write_days(counting.sort_by("id_high"), storage, "silver", run, bucket)
     return DecidedBucket(counting, silver, rows.filter(pc.invert(rows["is_conflict"])), _make_conflicts(rows, firsts))
@@ -160,11 +161,12 @@ def _count(decided: Iterable[DecidedBucket]) -> dict[str, int]:
 
 def _read_contents(events: pa.Table) -> dict[int, str]:
     """Return each event's content as JSON, by sequence; a cost has the form in which it was summed."""
-    return {row["seq"]: _encode_content(row) for row in events.select(["seq", *CONTENT]).to_pylist()}
+    return {row["seq"]: _encode_content(row) for row in events.select(["seq", *COMPARED]).to_pylist()}
 
 
 def _encode_content(row: dict[str, Any]) -> str:
-    return orjson.dumps({**{name: row[name] for name in CONTENT}, "cost": orjson.Fragment(f"{row['cost']:f}")}).decode()
+    corrected = {name: row[name] for name in ADJUSTMENT_CONTENT if row[name] is not None}
+    return orjson.dumps({**{name: row[name] for name in CONTENT}, "cost": orjson.Fragment(f"{row['cost']:f}"), **corrected}).decode()
 
 
 def make_task(plan: BatchPlan) -> partial[Iterator[bytes]]:

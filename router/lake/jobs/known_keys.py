@@ -21,7 +21,8 @@ from router.lake.warehouse.commit import DataFile
 from router.lake.warehouse.storage import Storage
 
 CONTENT = ("provider_id", "event_type", "latency_ms", "cost")  # two events of one identity conflict if these differ
-KNOWN = pa.schema([EVENT.field(name) for name in (*KEY_COLUMNS, *CONTENT)])
+ADJUSTMENT_CONTENT = ("adjustment", "adjusts", "budget")  # or these
+KNOWN = pa.schema([EVENT.field(name) for name in (*KEY_COLUMNS, *CONTENT, *ADJUSTMENT_CONTENT)])
 CACHED_BYTES = 256 * 1024 * 1024
 
 Integers = npt.NDArray[np.int64]
@@ -59,8 +60,8 @@ def find_known(storage: Storage, files: Iterable[DataFile], ids: pa.ChunkedArray
         hits = _select_present(wanted, _cache.read(storage, file.path))
         if len(hits):
             rows = _read(storage, file.path, KNOWN.names)
-            found.append(rows.filter(pc.is_in(rows["id_high"], pa.array(hits, pa.int64()))).cast(KNOWN))
-    return pa.concat_tables(found)
+            found.append(rows.filter(pc.is_in(rows["id_high"], pa.array(hits, pa.int64()))))
+    return pa.concat_tables(found, promote_options="default").select(KNOWN.names).cast(KNOWN)  # a file may be older than a column
 
 
 def _select_present(wanted: Integers, column: Integers) -> Integers:

@@ -2,7 +2,7 @@
 
 A seal names the last stream sequence that counts, the cut to read the tables as of, the columns, and a hash over the period's gold
 rows in one canonical form, which proves later that nothing changed. It counts from a mark in the table of days (`warehouse/seals`). A
-later event of a sealed day becomes an adjustment of the day on which it arrives (`tables.late`).
+later event of a sealed day becomes a correction in the day on which it arrives (`tables.late`).
 """
 
 from __future__ import annotations

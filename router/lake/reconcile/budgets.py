@@ -1,7 +1,8 @@
 """Compare what is settled of budgets with silver: the same events, and the same cost to the last decimal.
 
-A window is by the time at which the usage stream stored an event, as the settlement counts it. By which policy was decided stands in
-the header of the event, so a budget of a policy looks into bronze as well. Not compared: a window that is ahead of the tables, that began
+A window is by the time at which the usage stream stored an event, as the settlement counts it. What is marked, because its assignment
+is not known, counts in none; an adjustment that names a budget counts in that one alone. By which policy was decided stands in the
+header of the event, so a budget of a policy looks into bronze as well. Not compared: a window that is ahead of the tables, that began
 before them, from which something was removed on purpose, or into which events of another usage stream than the tables' are counted.
 """
 
@@ -20,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from router.contracts.money import format_nanos
 from router.contracts.reservation import RESERVATION_HEADER, read_reservation
+from router.lake.files import read_files
 from router.lake.reconcile.checks import ReconcileCheck, name_first
 from router.lake.reconcile.exact import sum_exactly
 from router.lake.reconcile.shuffle import Sent, run_comparison, split_rows
@@ -30,7 +32,7 @@ from router.services.budget_sums import BudgetSum
 
 BUDGETS_CHECK = "budgets settled = silver"
 MICROS = 1_000_000
-_COLUMNS = ("seq", "tenant_id", "provider_id", "cost", "time")
+_COLUMNS = ("seq", "tenant_id", "provider_id", "cost", "time", "correlated", "budget")
 
 Found = dict[int, tuple[int, int]]  # nanos and events, by the place of the sum
 
@@ -74,8 +76,9 @@ def _find_first(tables: WarehouseSnapshot) -> int:
 def _read(warehouse: str, sums: Sequence[BudgetSum], tasks: int, source: tuple[str, DataFile]) -> Iterator[Sent]:
     name, file = source
     if name == "silver":
-        rows = _read_columns(warehouse, file, list(_COLUMNS))
+        rows = read_files(Storage(warehouse), "silver", [file], _COLUMNS)
         rows = rows.filter(pc.is_in(rows["tenant_id"], pa.array(sorted({one.tenant_id for one in sums}))))
+        rows = rows.filter(pc.fill_null(rows["correlated"], True))
         rows = rows.set_column(rows.schema.get_field_index("time"), "time", rows["time"].cast(pa.timestamp("us", "UTC")).cast(pa.int64()))
     else:
         rows = _read_policies(warehouse, file)
@@ -117,10 +120,13 @@ def _sum_one(one: BudgetSum, rows: pa.Table, by_policy: np.ndarray) -> tuple[int
     time = rows["time"].to_numpy()
     mine = (time >= one.starts_s * MICROS) & (time < one.ends_s * MICROS) & (rows["seq"].to_numpy() <= one.complete)
     mine &= rows["tenant_id"].to_numpy(zero_copy_only=False) == one.tenant_id
+    named = rows["budget"].to_numpy(zero_copy_only=False)
+    counted = np.equal(named, None)
     if one.provider_id is not None:
-        mine &= rows["provider_id"].to_numpy(zero_copy_only=False) == one.provider_id
+        counted &= rows["provider_id"].to_numpy(zero_copy_only=False) == one.provider_id
     if one.policy_id is not None:
-        mine &= by_policy == one.policy_id
+        counted &= by_policy == one.policy_id
+    mine &= counted | np.equal(named, one.budget_id)  # the budget that it names, whatever its provider and policy
     return sum_exactly(rows["cost"].filter(pa.array(mine))), int(mine.sum())
 
 

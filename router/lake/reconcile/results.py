@@ -1,4 +1,10 @@
-"""Compare the acked results with the usage that was metered for them, by assignment or request and by status.
+"""Compare the acked results with the usage that was metered for them, both ways.
+
+    the bill of a known assignment   meters each of its results, whatever their statuses; a result may name its assignment or its request
+    any other event of a result      meters the result of the same assignment or request, and of the same status
+    a further invocation             meters no result, and waits for none; nor does an adjustment
+
+    results, usage ── by reference ──> which results are metered; which usage has been heard of ── by sequence ──> the same, of each event
 
 A result that became a dead letter was not metered; an unreadable result became a dead letter. Usage that is in the stream and
 not yet in the tables counts as metered. Usage that is older than the oldest stored result cannot be compared.
@@ -6,24 +12,26 @@ not yet in the tables counts as metered. Usage that is older than the oldest sto
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from math import ceil, inf
+from typing import Any
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from router.contracts.field_readers import MAX_INT64
 from router.contracts.result import ExecResult, read_result
+from router.contracts.usage import assignment_identity, identity_of
 from router.contracts.worker import WorkerMessageLimits
 from router.core.message import Message
 from router.delivery.api import nanos
+from router.lake.files import read_files
 from router.lake.reconcile.checks import ReconcileCheck, name_first
-from router.lake.reconcile.shuffle import Sent, compare_rows, hash_groups, send_again, send_rows, split_rows
+from router.lake.reconcile.shuffle import Sent, compare_rows, encode_table, hash_groups, send_again, send_rows, split_rows
 from router.lake.reconcile.snapshot import WarehouseSnapshot
 from router.lake.reconcile.stream import Ends, OpenStream, open_stream, split_ends
 from router.lake.source.broker import Broker
@@ -35,10 +43,16 @@ RESULTS_CHECK = "results acked = usage"
 ANY = WorkerMessageLimits(
     max_cost=inf, max_timestamp_age_ms=MAX_INT64, max_timestamp_ahead_ms=MAX_INT64
 )  # what was above the limits became a dead letter
-_USED = ("assignment_id", "request_id", "status")
+INVOCATION = "provider.invoke"  # the event_type of invocations begins so: their bill waits for no result
+_USED = ("seq", "tenant_id", "event_type", "assignment_id", "request_id", "status", "event_id", "adjustment")
 
 _KEY = ("reference", "status")  # the assignment or request
-_TYPES = {"seq": pa.int64(), "reference": pa.string(), "status": pa.string(), "is_acked": pa.bool_(), "is_recent": pa.bool_()}
+_METERED = ("seq", "reference", "status", "is_owed", "label")  # status None: of whatever status; is_owed: a result
+_TYPES = {
+    **dict.fromkeys(("seq",), pa.int64()),
+    **dict.fromkeys(("reference", "status", "label"), pa.string()),
+    **dict.fromkeys(("is_acked", "is_owed", "is_heard", "is_metered"), pa.bool_()),
+}
 ROWS_PER_TASK = 500_000
 
 Key = tuple[str, str]
@@ -71,7 +85,7 @@ class ResultPlan(Struct, frozen=True, kw_only=True):
 
 
 class KeysFound(Struct, frozen=True, kw_only=True):
-    """What one task found. `names`: of results without usage, and of usage without a result."""
+    """What one task found. `results`: acked outcomes; `usage`: events that wait for a result. `names`: of those that lack the other."""
 
     results: int
     usage: int
@@ -100,7 +114,8 @@ def check_results(spark: SparkSession, tables: WarehouseSnapshot, streams: Resul
     outcomes = send_again(sent, plan.tasks, partial(_drop_dead_lettered, plan))
     usage: list[Source] = [("silver", file) for file in tables.list_files("silver")]
     metered = send_rows(spark, [*usage, *_split("usage", streams.usage, plan.first_pending)], partial(_read_part, plan))
-    return _tell(compare_rows(outcomes.union(metered), plan.tasks, _compare))
+    found = send_again(outcomes.union(metered), plan.tasks, partial(_match_references, plan))
+    return _tell(compare_rows(found, plan.tasks, _compare))
 
 
 def _make_plan(spark: SparkSession, tables: WarehouseSnapshot, streams: ResultStreams, oldest_ns: int) -> ResultPlan:
@@ -154,21 +169,35 @@ def _drop_dead_lettered(plan: ResultPlan, _: int, sent: dict[str, list[pa.Table]
 
 
 def _read_metered(plan: ResultPlan, file: DataFile) -> pa.Table:
-    """Return each outcome of a file, and whether it was metered since the oldest result."""
-    storage = Storage(plan.warehouse)
-    rows = pq.read_table(storage.resolve(file.path), columns=[*_USED, "time"], filesystem=storage.filesystem)
+    """Return what the events of a file meter. A result is owed to those that were metered since the oldest one."""
+    rows = read_files(Storage(plan.warehouse), "silver", [file], (*_USED, "time"))
     stored = rows["time"].cast(pa.timestamp("us", rows["time"].type.tz)).cast(pa.int64())
-    is_recent = pc.greater_equal(stored, -(-plan.oldest_ns // 1000))
-    reference = pc.if_else(pc.equal(pc.fill_null(rows["assignment_id"], ""), ""), rows["request_id"], rows["assignment_id"])
-    return pa.table({"reference": reference, "status": rows["status"], "is_recent": is_recent})
+    recent = pc.greater_equal(stored, -(-plan.oldest_ns // 1000)).to_pylist()
+    found = (one for row, is_recent in zip(rows.to_pylist(), recent, strict=True) for one in _list_metered(row, is_recent=is_recent))
+    return _make_table(list(found), _METERED)
 
 
 def _read_pending(plan: ResultPlan, ends: Ends) -> pa.Table:
-    """Return the outcomes that are in the stream and not in the tables: not yet, or removed on purpose."""
+    """Return what the events meter that are in the stream and not in the tables: not yet, or removed on purpose."""
     messages = (one for one in _read_messages(plan.streams.usage, ends) if _is_pending(plan, one.sequence))
-    bodies = (_read_object(message.data) for message in messages)
-    rows = [(str(body.get("assignment_id") or body.get("request_id")), str(body.get("status")), False) for body in bodies]
-    return _make_table(rows, (*_KEY, "is_recent"))
+    bodies = ({**dict.fromkeys(_USED), **_read_object(message.data), "seq": message.sequence} for message in messages)
+    return _make_table([one for body in bodies for one in _list_metered(body, is_recent=False)], _METERED)
+
+
+def _list_metered(event: Mapping[str, Any], *, is_recent: bool) -> Iterator[tuple[object, ...]]:
+    """Yield a row for each reference by which a result of this event may be known; none for what meters no result."""
+    tenant, assignment, status = event["tenant_id"], event["assignment_id"], event["status"]
+    reference = assignment or event["request_id"]
+    if event["adjustment"] is not None or not isinstance(reference, str):
+        return
+    by_status = identity_of(tenant, reference, status)
+    event_id, label = event["event_id"] or by_status, f"{reference} {status}"
+    is_owed = is_recent and not str(event["event_type"]).startswith(INVOCATION)
+    if assignment and event_id == assignment_identity(tenant, assignment):
+        for one in dict.fromkeys((assignment, event["request_id"] or assignment)):
+            yield event["seq"], one, None, is_owed, label
+    elif event_id == by_status:
+        yield event["seq"], reference, status, is_owed, label
 
 
 def _is_pending(plan: ResultPlan, sequence: int) -> bool:
@@ -176,31 +205,52 @@ def _is_pending(plan: ResultPlan, sequence: int) -> bool:
 
 
 def _send_keys(name: str, rows: pa.Table, tasks: int) -> Iterator[Sent]:
-    yield from split_rows(name, rows, hash_groups([rows[one].to_pylist() for one in _KEY], tasks))
+    """Send the rows to the task of their reference: what meters any status is where each of them is."""
+    yield from split_rows(name, rows, hash_groups([rows["reference"].to_pylist()], tasks))
+
+
+def _match_references(plan: ResultPlan, task: int, sent: dict[str, list[pa.Table]]) -> list[Sent]:
+    """Tell which results of these references are metered, and send on which events have been heard of."""
+    results = _fold_results(sent.get("results", []))
+    heard = {*results, *((reference, None) for reference, _ in results)}
+    usage = [row for table in sent.get("silver", []) for row in zip(*(table[name].to_pylist() for name in _METERED), strict=True)]
+    metered = {(reference, status) for _, reference, status, _, _ in usage}
+    told = [(" ".join(key), key in metered or (key[0], None) in metered) for key, is_acked in results.items() if is_acked]
+    events = [(seq, is_owed, (reference, status) in heard, label) for seq, reference, status, is_owed, label in usage]
+    rows = _make_table(events, ("seq", "is_owed", "is_heard", "label"))
+    return [
+        (task, "results", encode_table(_make_table(told, ("label", "is_metered")))),
+        *split_rows("silver", rows, rows["seq"].to_numpy() % plan.tasks),
+    ]
+
+
+def _fold_results(tables: Sequence[pa.Table]) -> dict[Key, bool]:
+    """Return each outcome, and whether any of its results was acked."""
+    found: dict[Key, bool] = {}
+    for rows in tables:
+        for reference, status, is_acked in zip(*(rows[column].to_pylist() for column in (*_KEY, "is_acked")), strict=True):
+            found[reference, status] = found.get((reference, status), False) or is_acked
+    return found
 
 
 def _compare(_: int, sent: dict[str, list[pa.Table]]) -> KeysFound:
-    """Compare the outcomes of one task."""
-    results = _fold("results", "is_acked", sent)
-    metered = _fold("silver", "is_recent", sent)
-    unmetered = sorted(key for key, acked in results.items() if acked and key not in metered)
-    unheard = sorted(key for key, recent in metered.items() if recent and key not in results)
+    """Count the outcomes of one task, and its events: one that several references name is heard of by any of them."""
+    results = [row for table in sent.get("results", []) for row in table.to_pylist()]
+    unmetered = sorted(row["label"] for row in results if not row["is_metered"])
+    waiting: dict[int, str] = {}
+    heard: set[int] = set()
+    for table in sent.get("silver", []):
+        for row in table.to_pylist():
+            waiting |= {row["seq"]: row["label"]} if row["is_owed"] else {}
+            heard |= {row["seq"]} if row["is_heard"] else set()
+    unheard = sorted(label for seq, label in waiting.items() if seq not in heard)
     return KeysFound(
-        results=sum(results.values()),
-        usage=sum(metered.values()),
+        results=len(results),
+        usage=len(waiting),
         without_usage=len(unmetered),
         without_result=len(unheard),
-        names=(name_first(map(" ".join, unmetered)), name_first(map(" ".join, unheard))),
+        names=(name_first(unmetered), name_first(unheard)),
     )
-
-
-def _fold(name: str, flag: str, sent: dict[str, list[pa.Table]]) -> dict[Key, bool]:
-    """Return each key, and whether the flag is set in any of its rows."""
-    found: dict[Key, bool] = {}
-    for rows in sent.get(name, []):
-        for reference, status, is_set in zip(*(rows[column].to_pylist() for column in (*_KEY, flag)), strict=True):
-            found[reference, status] = found.get((reference, status), False) or is_set
-    return found
 
 
 def _tell(found: list[KeysFound]) -> ReconcileCheck:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from math import ceil
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -21,7 +22,8 @@ from router.lake.reconcile.checks import NAMED, ReconcileCheck, name_first
 from router.lake.reconcile.exact import ExactSums, Group, find_buckets, format_money, sum_limbs
 from router.lake.reconcile.shuffle import Sent, hash_groups, run_comparison, split_rows
 from router.lake.reconcile.snapshot import WarehouseSnapshot
-from router.lake.tables.gold_columns import FIRST_FIGURES, HISTOGRAM, SUMMED
+from router.lake.tables.arrow import ARROW
+from router.lake.tables.gold_columns import FIRST_FIGURES, HISTOGRAM, SUMMED, EventKind
 from router.lake.warehouse import DataFile
 from router.lake.warehouse.storage import Storage
 
@@ -33,6 +35,7 @@ _NAMES = tuple(one.name for one in SUMMED)
 _LATER = tuple(name for name in _NAMES if name not in FIRST_FIGURES)
 _LACKING = {name: f"lacks_{name}" for name in _LATER}  # how many rows of a group have not this column
 _FIGURES = (*_NAMES, HISTOGRAM_BUCKETS, *_LACKING.values())
+_OF_KIND = ("correlated", "adjustment", "estimated")
 _DAY = pa.timestamp("us")
 
 ByGroup = dict[Group, tuple[int, ...]]
@@ -84,20 +87,53 @@ def _list_silver() -> dict[str, tuple[str, ...]]:
 
 
 def _select_silver(parquet: pq.ParquetFile) -> pa.Table:
+    """Return the events that gold sums, and what each adds to its figures."""
     sources = {one.source for one in SUMMED if one.source is not None}
-    rows = parquet.read([*DIMENSIONS, *sorted(sources | {"latency_ms", "timestamp"})])
+    rows = _read_present(parquet, [*DIMENSIONS, *sorted(sources | {"latency_ms", "timestamp"}), *_OF_KIND])
+    rows = rows.filter(pc.fill_null(pc.not_equal(rows["adjustment"], "budget"), True))
+    kinds = _find_kinds(rows)
     ones, none = (pa.repeat(pa.scalar(number, pa.int64()), len(rows)) for number in (1, 0))
-    figures = {one.name: ones if one.source is None else rows[one.source] for one in SUMMED}
-    figures |= {HISTOGRAM_BUCKETS: find_buckets(rows["latency_ms"]), **dict.fromkeys(_LACKING.values(), none)}
+    figures = {one.name: _keep(ones if one.source is None else rows[one.source], kinds[one.of]) for one in SUMMED}
+    figures |= {HISTOGRAM_BUCKETS: _keep(find_buckets(rows["latency_ms"]), kinds["outcomes"]), **dict.fromkeys(_LACKING.values(), none)}
     return pa.table({"day": _name_days(rows["timestamp"]), **{name: rows[name] for name in DIMENSIONS}, **figures})
+
+
+def _read_present(parquet: pq.ParquetFile, names: list[str]) -> pa.Table:
+    """Read these columns; a file that is older than a column says nothing there."""
+    rows = parquet.read([name for name in names if name in parquet.schema_arrow.names])
+    for name in set(names) - set(rows.column_names):
+        rows = rows.append_column(name, pa.nulls(len(rows), ARROW["silver"].field(name).type))
+    return rows
+
+
+def _find_kinds(rows: pa.Table) -> dict[EventKind, pa.Array]:
+    """Return which events are of which kind, by other means than those of the ingest: by whole columns of numbers."""
+    marked, estimated = (
+        np.equal(rows[name].to_numpy(zero_copy_only=False), said) for name, said in (("correlated", False), ("estimated", True))
+    )
+    adjusts = rows["adjustment"].is_valid().to_numpy()
+    kinds = {
+        "outcomes": ~marked & ~adjusts,
+        "estimated": ~marked & ~adjusts & estimated,
+        "money": ~marked,
+        "adjustments": adjusts,
+        "uncorrelated": marked,
+    }
+    return {kind: pa.array(mask.astype(bool)) for kind, mask in kinds.items()}
+
+
+def _keep(values: pa.ChunkedArray | pa.Array, mask: pa.Array) -> pa.ChunkedArray | pa.Array:
+    """Return the values of a kind; 0 for all others, because limbs are read from the bytes below a null."""
+    return pc.if_else(mask, pc.fill_null(values, 0), pa.scalar(0, values.type))
 
 
 def _select_gold(parquet: pq.ParquetFile, name: str) -> pa.Table:
     group, there = GROUPS[name][1:], set(parquet.schema_arrow.names)
     rows = parquet.read([*group, "window_start", "corrects_window", *(one for one in _NAMES if one in there), HISTOGRAM])
-    ones, none = (pa.repeat(pa.scalar(number, pa.int64()), len(rows)) for number in (1, 0))
-    figures = {one: rows[one] if one in there else none for one in _NAMES}
-    figures |= {lacking: none if one in there else ones for one, lacking in _LACKING.items()}
+    none = pa.repeat(pa.scalar(0, pa.int64()), len(rows))
+    figures = {one: pc.fill_null(rows[one], 0) if one in there else none for one in _NAMES}
+    # A compaction writes rows from before a column into one file with others: there it is null.
+    figures |= {lacking: rows[one].is_null().cast(pa.int64()) if one in there else pc.add(none, 1) for one, lacking in _LACKING.items()}
     days = _name_days(pc.coalesce(rows["corrects_window"], rows["window_start"]))
     return pa.table({"day": days, **{one: rows[one] for one in group}, **figures, HISTOGRAM_BUCKETS: _sum_buckets(rows[HISTOGRAM])})
 

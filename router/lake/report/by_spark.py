@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from router.lake.report.lines import ADJUSTED, FAILED_STATUSES, UsageQuery
+from router.lake.report.lines import CORRECTIONS, FAILED_STATUSES, UsageQuery
 from router.lake.report.partials import SUMS, ReportPart
 from router.lake.report.read import TABLE
 from router.lake.tables.gold_columns import AMOUNTS as GOLD_AMOUNTS
@@ -15,7 +15,7 @@ from router.lake.tables.schemas import SCHEMAS
 from router.lake.tables.wide import widen
 from router.lake.warehouse import Warehouse
 
-AMOUNTS = (*sorted(GOLD_AMOUNTS), "adjusted_cost")
+AMOUNTS = (*sorted(GOLD_AMOUNTS), "correction_cost")
 
 
 def read_parts_by_spark(spark: SparkSession, warehouse: Warehouse, query: UsageQuery, as_of_cut: int | None = None) -> list[ReportPart]:
@@ -32,7 +32,7 @@ def read_parts_by_spark(spark: SparkSession, warehouse: Warehouse, query: UsageQ
 def _filter_rows(rows: DataFrame, query: UsageQuery) -> DataFrame:
     rows = rows.withColumn("day", f.date_format("window_start", "yyyy-MM-dd"))
     rows = rows.withColumn("failed", f.when(f.col("status").isin(*FAILED_STATUSES), f.col("count")).otherwise(0))
-    for name, of in ADJUSTED.items():
+    for name, of in CORRECTIONS.items():
         rows = rows.withColumn(
             name, f.when(f.col("corrects_window").isNotNull(), f.col(of)).otherwise(f.lit(0).cast(dict(rows.dtypes)[of]))
         )

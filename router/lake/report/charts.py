@@ -17,7 +17,7 @@ MAX_BAR = 96  # of a bar, if there are few
 
 def draw_stacked_bars(labels: Sequence[str], series: Mapping[str, Sequence[float]]) -> str:
     """Draw the cost by day and tenant: a stack for each label, a colour for each series in their order. A tooltip shows the figures."""
-    tops = [sum(values) for values in zip(*series.values(), strict=True)]
+    tops = [sum(max(value, 0.0) for value in values) for values in zip(*series.values(), strict=True)]  # what is below 0 has no bar
     ticks = choose_ticks(max(tops, default=0.0))
     high = HIGH - TOP - BOTTOM
     step = (WIDE - LEFT - RIGHT) / max(1, len(labels))
@@ -85,7 +85,10 @@ def format_number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
 
 
-def format_ms(value: float) -> str:
+def format_ms(value: float | None) -> str:
+    """Write a latency short; a group without outcomes has none."""
+    if value is None:
+        return "–"
     return f"{value / 1000:.3g} s" if value >= 1000 else f"{value:.3g} ms"
 
 

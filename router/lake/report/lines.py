@@ -1,9 +1,10 @@
 """The content of a report: a line for each group, and the totals. Pure.
 
-An outcome has failed if it is an error or a timeout. A cancelled one has not: its caller gave up.
+An outcome has failed if it is an error or a timeout. A cancelled one has not: its caller gave up. A line of adjustments alone, or of
+uncorrelated events, has no outcome, so it has no latency.
 
-The lines are an Arrow table until they are shown, one after the other. An adjustment is an event of a sealed day, counted in the
-day on which it came: `adjusted_count` and `adjusted_cost` say how much of a line that is.
+The lines are an Arrow table until they are shown, one after the other. A correction is an event of a sealed day, counted in the
+day on which it came: `correction_count` and `correction_cost` say how much of a line that is.
 """
 
 from __future__ import annotations
@@ -22,18 +23,21 @@ from router.lake.tables.gold_columns import GOLD_COLUMNS, MONEY, GoldColumn
 DIMENSIONS = ("tenant_id", "provider_id", "event_type", "status", "day")
 FAILED_STATUSES = ("error", "timeout")
 PERCENTILES = {"latency_p50_ms": 0.50, "latency_p95_ms": 0.95, "latency_p99_ms": 0.99}
-ADJUSTED = {"adjusted_count": "count", "adjusted_cost": "cost"}  # how much of these is of sealed days
+CORRECTIONS = {"correction_count": "count", "correction_cost": "cost"}  # how much of these is of sealed days
 _LABELS = tuple(column.label for column in GOLD_COLUMNS)
-REPORT_FIGURES = (*_LABELS[:2], *PERCENTILES, *_LABELS[2:], *ADJUSTED)  # columns after the group
+REPORT_FIGURES = (*_LABELS[:2], *PERCENTILES, *_LABELS[2:], *CORRECTIONS)  # columns after the group
 LINES_AT_ONCE = 1024
 _SHORT = {"tenant": "tenant_id", "provider": "provider_id", "type": "event_type"}
+
+
+Figure = int | Decimal | None
 
 
 class UsageQuery(Struct, frozen=True, kw_only=True):
     """Which events, and the columns to group them by. An empty filter passes all events."""
 
     by: tuple[str, ...] = DIMENSIONS
-    days: tuple[str, ...] = ()  # YYYY-MM-DD, UTC, of the events' timestamps; of an adjustment, the day on which it came
+    days: tuple[str, ...] = ()  # YYYY-MM-DD, UTC, of the events' timestamps; of a correction, the day on which it came
     tenants: tuple[str, ...] = ()
     providers: tuple[str, ...] = ()
 
@@ -43,17 +47,17 @@ class ReportLine(Struct, frozen=True):
 
     group: Mapping[str, str]
     failed: int
-    figures: Mapping[str, int | Decimal]  # by label of `gold_columns`
-    percentiles: Mapping[str, float]
-    adjusted: Mapping[str, int | Decimal]  # by label of ADJUSTED
+    figures: Mapping[str, Figure]  # by label of `gold_columns`
+    percentiles: Mapping[str, float | None]  # None: there is no outcome
+    corrections: Mapping[str, Figure]  # by label of CORRECTIONS
 
     @property
     def count(self) -> int:
-        return int(self.figures["count"])
+        return int(self.figures["count"] or 0)
 
     @property
     def cost(self) -> Decimal:
-        return Decimal(self.figures["cost"])
+        return Decimal(self.figures["cost"] or 0)
 
     @property
     def error_rate(self) -> float:
@@ -61,7 +65,7 @@ class ReportLine(Struct, frozen=True):
 
     def to_json(self) -> dict[str, object]:
         """Return the row of `--json`; an amount is text with nine decimals."""
-        amounts = {**self.figures, **self.adjusted}
+        amounts = {**self.figures, **self.corrections}
         figures = {name: f"{value:.9f}" if isinstance(value, Decimal) else value for name, value in amounts.items()}
         values = {**figures, **self.percentiles}
         return {**self.group, **{name: values[name] for name in REPORT_FIGURES}}
@@ -98,21 +102,23 @@ class UsageReport(Struct, frozen=True):
 
 
 def make_line(row: Mapping[str, Any], by: Sequence[str]) -> ReportLine:
-    adjusted = {name: _read_figure(row[name], of) for name, of in ADJUSTED_COLUMNS.items()}
+    corrections = {name: _read_figure(row[name], of) for name, of in CORRECTED_COLUMNS.items()}
     return ReportLine(
         group={name: row[name] for name in by},
         failed=int(row["failed"]),
         figures={column.label: _read_figure(row[column.name], column) for column in GOLD_COLUMNS},
         percentiles={name: row[name] for name in PERCENTILES},
-        adjusted=adjusted,
+        corrections=corrections,
     )
 
 
-ADJUSTED_COLUMNS = {name: next(one for one in GOLD_COLUMNS if one.name == of) for name, of in ADJUSTED.items()}
+CORRECTED_COLUMNS = {name: next(one for one in GOLD_COLUMNS if one.name == of) for name, of in CORRECTIONS.items()}
 
 
-def _read_figure(value: Any, column: GoldColumn) -> int | Decimal:
-    """Return 0 for null: no file of the group has the column."""
+def _read_figure(value: Any, column: GoldColumn) -> Figure:
+    """Return 0 for a sum that is null: no file of the group has the column. A least or greatest value of nothing stays None."""
+    if value is None and column.fold != "sum":
+        return None
     number = Decimal(value or 0)
     return number if column.kind == MONEY else int(number)
 

@@ -10,11 +10,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
+from itertools import islice
 from typing import NamedTuple
 
 from router.core.legible import shorten
 from router.lake.report.charts import draw_horizontal_bars, draw_spans, draw_stacked_bars, format_ms, format_number
-from router.lake.report.lines import ReportLine, UsageReport
+from router.lake.report.lines import Figure, ReportLine, UsageReport
 from router.lake.report.partials import ReportPart
 from router.lake.report.read import make_report
 
@@ -63,8 +64,23 @@ def _render_figures(totals: ReportLine) -> str:
         ("Cost", f"{totals.cost:,.2f}", f"exactly {totals.cost:,.9f}"),
         ("Failed", f"{totals.error_rate:.2%}", f"{totals.failed:,} errors and timeouts"),
         ("Latency p95", p95, f"p50 {p50}, p99 {p99}"),
+        *_list_extra_figures(totals.figures),
     )
     return f'<div class="figures">{"".join(_render_figure(*one) for one in figures)}</div>'
+
+
+def _list_extra_figures(figures: Mapping[str, Figure]) -> Iterator[tuple[str, str, str]]:
+    """Yield what few periods have: adjustments, cost that is not billed, tokens."""
+    adjusted, apart, estimated = (figures[f"{kind}_cost"] or 0 for kind in ("adjustment", "uncorrelated", "estimated"))
+    tokens = [figures[f"{kind}_tokens"] or 0 for kind in ("input", "cached", "output")]
+    if figures["adjustment_count"]:
+        yield "Adjusted", f"{adjusted:,.2f}", f"{figures['adjustment_count']:,} adjustments, exactly {adjusted:,.9f}, in the cost"
+    if estimated:
+        yield "Estimated", f"{estimated:,.2f}", f"exactly {estimated:,.9f}, in the cost"
+    if figures["uncorrelated_count"]:
+        yield "Not billed", f"{apart:,.2f}", f"{figures['uncorrelated_count']:,} results of unknown assignments, in no cost"
+    if any(tokens):
+        yield "Tokens", f"{tokens[0] + tokens[2]:,}", f"{tokens[0]:,} in ({tokens[1]:,} of them cached), {tokens[2]:,} out"
 
 
 def _render_figure(name: str, value: str, more: str) -> str:
@@ -84,7 +100,8 @@ def _sum_cost_by_day(views: PageViews) -> tuple[list[str], Mapping[str, list[flo
 
 
 def _list_spans(providers: UsageReport) -> list[tuple[str, list[float]]]:
-    return [(line.group["provider_id"], list(line.percentiles.values())) for line in _sort_by_count(providers)[:BARS]]
+    spans = ((line.group["provider_id"], line.percentiles.values()) for line in _sort_by_count(providers) if line.count)
+    return [(name, [value for value in values if value is not None]) for name, values in islice(spans, BARS)]
 
 
 def _render_errors(providers: UsageReport) -> str:

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from router.lake.report.lines import ADJUSTED, FAILED_STATUSES, UsageQuery
+from router.lake.report.lines import CORRECTIONS, FAILED_STATUSES, UsageQuery
 from router.lake.tables.gold_columns import FIGURES, FOLDS
 from router.lake.tables.wide import widen
 
-SUMS = {**FOLDS, "failed": "sum", **dict.fromkeys(ADJUSTED, "sum")}
+SUMS = {**FOLDS, "failed": "sum", **dict.fromkeys(CORRECTIONS, "sum")}
 DICTIONARIES = ("tenant_id", "provider_id", "event_type", "status")
 PARTIAL_COLUMNS = (*DICTIONARIES, *FIGURES, "corrects_window")
 
@@ -38,9 +38,9 @@ def sum_day(rows: pa.Table, query: UsageQuery, day: str) -> ReportPart:
     """Sum one day's rows by group."""
     rows = _filter_rows(rows.unify_dictionaries().combine_chunks(), query)
     rows = rows.append_column("failed", pc.if_else(pc.is_in(_cast_to_text(rows["status"]), pa.array(FAILED_STATUSES)), rows["count"], 0))
-    is_adjustment = pc.is_valid(rows["corrects_window"])
-    for name, of in ADJUSTED.items():
-        rows = rows.append_column(name, pc.if_else(is_adjustment, rows[of], pa.scalar(0, rows[of].type)))
+    is_correction = pc.is_valid(rows["corrects_window"])
+    for name, of in CORRECTIONS.items():
+        rows = rows.append_column(name, pc.if_else(is_correction, rows[of], pa.scalar(0, rows[of].type)))
     columns = [_encode_dictionary(rows[name]) if name != "day" else _repeat_text(day, len(rows)) for name in query.by]
     code = _encode_groups(columns, len(rows))
     summed = widen(rows.select(list(SUMS))).append_column("code", code).group_by("code").aggregate(list(SUMS.items()))

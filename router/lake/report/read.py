@@ -114,7 +114,7 @@ def _finish_part(part: ReportPart, by: Group) -> pa.Table:
     least, most = (sums[name].to_numpy().astype(np.float64) for name in ("latency_min", "latency_max"))
     for name, values in found.items():
         clamped = np.round(np.clip(np.where(np.isnan(values), least, values), least, most), PLACES)
-        sums = sums.append_column(name, pa.array(clamped))
+        sums = sums.append_column(name, pa.array(clamped, from_pandas=True))  # nan, where there is no outcome, is null
     return sums
 
 

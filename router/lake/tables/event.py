@@ -23,7 +23,13 @@ from router.lake.tables.arrow import EVENT, MESSAGE
 from router.lake.tables.body import BOUNDS, EventBounds, UsageBody, find_reason, read_event
 
 REFUSED = MESSAGE.append(pa.field("reason", pa.string()))
-_COPIED = ("tenant_id", "provider_id", "event_type", "status", "latency_ms", "trace_id", "assignment_id", "request_id")
+_COPIED = ("tenant_id", "provider_id", "event_type", "status", "latency_ms", "trace_id", "assignment_id", "request_id", "cost")
+_LATER = (  # nearly every event has none of them, or all of its batch have the same
+    "model", "input_tokens", "cached_tokens", "output_tokens", "price", "estimated", "correlated", "adjustment", "adjusts", "budget",
+    "told_cost",
+)  # fmt: skip
+_NONE = (None, None, None, None, None, False, True, None, None, None, None)
+_read_later = attrgetter(*_LATER)
 
 
 def parse_messages(messages: pa.RecordBatch, bounds: EventBounds = BOUNDS) -> tuple[pa.RecordBatch, pa.RecordBatch]:
@@ -42,7 +48,8 @@ def parse_messages(messages: pa.RecordBatch, bounds: EventBounds = BOUNDS) -> tu
 def _make_batch(bodies: Sequence[UsageBody], positions: pa.RecordBatch) -> pa.RecordBatch:
     ids = [identity(body) for body in bodies]  # type: ignore[arg-type]  # it has the fields that identity reads
     columns = {
-        **{name: _make_column(map(attrgetter(name), bodies), EVENT.field(name).type) for name in (*_COPIED, "cost")},
+        **{name: _make_column(map(attrgetter(name), bodies), EVENT.field(name).type) for name in _COPIED},
+        **_make_later_columns(bodies),
         "seq": positions["seq"],
         "time": positions["time"],
         "timestamp": _make_column(map(attrgetter("timestamp"), bodies), pa.timestamp("ms", "UTC")).cast(EVENT.field("timestamp").type),
@@ -54,13 +61,22 @@ def _make_batch(bodies: Sequence[UsageBody], positions: pa.RecordBatch) -> pa.Re
     return pa.RecordBatch.from_arrays([columns[name] for name in EVENT.names], schema=EVENT)
 
 
+def _make_later_columns(bodies: Sequence[UsageBody]) -> dict[str, pa.Array]:
+    rows = list(map(_read_later, bodies))
+    if rows.count(_NONE) == len(rows):
+        return {name: pa.repeat(pa.scalar(one, EVENT.field(name).type), len(rows)) for name, one in zip(_LATER, _NONE, strict=True)}
+    return {name: _make_column(column, EVENT.field(name).type) for name, column in zip(_LATER, zip(*rows, strict=True), strict=True)}
+
+
 def _make_column(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
     return pa.array(list(values), kind)
 
 
 def _hash_content(body: UsageBody) -> bytes:
-    """Hash provider, type, latency and cost into eight bytes: two events of one identity conflict if these differ."""
+    """Hash provider, type, latency and cost into eight bytes, and what an adjustment corrects: two events of one identity conflict if these differ."""
     content = f"{body.provider_id}\0{body.event_type}\0{body.latency_ms}\0{body.cost}"
+    if body.adjustment is not None:
+        content += f"\0{body.adjustment}\0{body.adjusts}\0{body.budget}"
     return blake2b(content.encode(), digest_size=8).digest()
 
 

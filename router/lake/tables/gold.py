@@ -17,9 +17,10 @@ from math import log
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from router.lake.tables.gold_columns import FOLDS, GOLD_COLUMNS
+from router.lake.tables.gold_columns import AMOUNTS, FIGURES, FOLDS, GOLD_COLUMNS, SUMMED
 from router.lake.tables.gold_tables import GOLD_TABLES
-from router.lake.tables.wide import narrow, widen
+from router.lake.tables.kinds import drop_budget_adjustments, find_kinds, select_figure
+from router.lake.tables.wide import MONEY_TYPE, narrow, widen
 
 GAMMA = 1.02
 GOLD_KEYS = GOLD_TABLES["gold_day"].keys
@@ -29,11 +30,20 @@ HISTOGRAM_TYPE = pa.map_(pa.int32(), pa.int64())
 
 def sum_events(events: pa.Table, keys: Sequence[str] = GOLD_KEYS) -> pa.Table:
     """Sum events, which have these key columns, by those."""
-    latency = events["latency_ms"]
-    ones = pa.repeat(pa.scalar(1, pa.int64()), len(events))
-    figures = {column.name: ones if column.source is None else events[column.source] for column in GOLD_COLUMNS}
-    single = pa.table({**{key: events[key] for key in keys}, "bucket": find_buckets(latency), **figures})
-    return _fold_buckets(_aggregate(single, [*keys, "bucket"]), keys)
+    events = drop_budget_adjustments(events)
+    kinds = find_kinds(events)
+    figures = {column.name: select_figure(events, kinds, column) for column in GOLD_COLUMNS}
+    present = {name: figure for name, figure in figures.items() if figure is not None}
+    bucket = pc.if_else(kinds["outcomes"], find_buckets(events["latency_ms"]), pa.scalar(None, pa.int32()))
+    single = pa.table({**{key: events[key] for key in keys}, "bucket": bucket, **present})
+    return _add_zeros(_fold_buckets(_aggregate(single, [*keys, "bucket"]), keys), keys)
+
+
+def _add_zeros(sums: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Add the figures to which no event of these sums adds anything: to add them up would double what a sum costs."""
+    kinds = {column.name: MONEY_TYPE if column.name in AMOUNTS else pa.int64() for column in SUMMED}
+    zeros = {name: pa.repeat(pa.scalar(0, kind), len(sums)) for name, kind in kinds.items() if name not in sums.column_names}
+    return pa.table({name: zeros[name] if name in zeros else sums[name] for name in (*keys, *FIGURES)})
 
 
 def merge_sums(sums: pa.Table, keys: Sequence[str] = GOLD_KEYS, grain: str = "minute") -> pa.Table:
@@ -82,11 +92,16 @@ def _unfold_buckets(sums: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 
 def _append_histograms(figures: pa.Table, spread: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Sort both by the keys, so that they match without a join. Buckets rise, so equal contents are equal bytes."""
+    """Sort both by the keys, so that they match without a join. Buckets rise, so equal contents are equal bytes.
+
+    A group without outcomes has no bucket, so each group has one row more, whose bucket is null and does not count."""
     order = [(key, "ascending") for key in keys]
+    every = figures.select(list(keys)).append_column("bucket", pa.nulls(len(figures), pa.int32()))
+    spread = pa.concat_tables([spread, every.append_column("n", pa.repeat(pa.scalar(0, pa.int64()), len(figures)))])
     figures, spread = figures.sort_by(order), spread.sort_by([*order, ("bucket", "ascending")])
     counted = spread.group_by(list(keys), use_threads=False).aggregate([("bucket", "count")])  # in no order if there are many
     sizes = counted.sort_by(order)["bucket_count"]
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(sizes).combine_chunks().cast(pa.int32())])
+    spread = spread.filter(pc.is_valid(spread["bucket"]))
     maps = pa.MapArray.from_arrays(offsets, spread["bucket"].combine_chunks(), spread["n"].combine_chunks(), type=HISTOGRAM_TYPE)
     return figures.append_column("histogram", maps)

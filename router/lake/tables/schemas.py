@@ -15,7 +15,9 @@ _MESSAGE = "stream string, seq bigint, subject string, time timestamp, headers m
 
 _EVENT = f"""seq bigint, event_id string, tenant_id string, provider_id string, event_type string, status string,
 latency_ms bigint, cost {MONEY}, timestamp timestamp, trace_id string, assignment_id string, request_id string,
-time timestamp, id_high bigint, id_low bigint, content bigint"""
+time timestamp, id_high bigint, id_low bigint, content bigint,
+model string, input_tokens bigint, cached_tokens bigint, output_tokens bigint, price string, estimated boolean, correlated boolean,
+adjustment string, adjusts string, budget string, told_cost {MONEY}"""
 
 _FIRST = tuple(column for column in GOLD_COLUMNS if column.name in FIRST_FIGURES)
 _LATER = tuple(column for column in GOLD_COLUMNS if column.name not in FIRST_FIGURES)  # at the end of the table, as every new column

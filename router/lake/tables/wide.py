@@ -17,8 +17,8 @@ MONEY_TYPE = pa.decimal128(38, 9)
 _WIDE_MONEY, _WIDE_COUNT = pa.decimal256(76, 9), pa.decimal128(38, 0)
 WIDE_TYPES = {
     "failed": _WIDE_COUNT,
-    "adjusted_count": _WIDE_COUNT,
-    "adjusted_cost": _WIDE_MONEY,
+    "correction_count": _WIDE_COUNT,
+    "correction_cost": _WIDE_MONEY,
     **{column.name: _WIDE_MONEY if column.name in AMOUNTS else _WIDE_COUNT for column in SUMMED},
 }
 _TOO_LARGE = {_WIDE_MONEY: pa.scalar(10**29, _WIDE_MONEY), _WIDE_COUNT: pa.scalar(2**63, _WIDE_COUNT)}

@@ -28,7 +28,7 @@ class DataFile(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Seal(Struct, frozen=True, kw_only=True):
-    """A closed period: later events of these days become adjustments of the day on which they arrive."""
+    """A closed period: later events of these days become corrections in the day on which they arrive."""
 
     id: str
     first_day: str  # YYYY-MM-DD, UTC

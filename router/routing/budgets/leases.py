@@ -23,13 +23,16 @@ class LeaseGrant(Struct, frozen=True):
 
 
 class SettledCost(Struct, frozen=True):
-    """One usage event of a budget: its sequence, when it was stored, its cost, and the reservation that it ends, if any."""
+    """One usage event of a budget: its sequence, when it was stored, its cost, and the reservation that it ends, if any.
+
+    An adjustment's cost may be below 0."""
 
     sequence: int
     stored_ns: int
     nanos: int
     lease_id: str | None = None
     reserved: int = 0
+    is_adjustment: bool = False
 
 
 def expire_leases(record: SpentRecord, now_ms: int) -> SpentRecord:
@@ -81,10 +84,13 @@ def settle_costs(record: SpentRecord, timeline: str, costs: Iterable[SettledCost
     missing = [cost for cost in costs if not _has_settled(record, timeline, cost)]
     if not missing:
         return record
+    adjustments = [cost.nanos for cost in missing if cost.is_adjustment]
     return replace(
         record,
         settled=record.settled + sum(cost.nanos for cost in missing),
         events=record.events + len(missing),
+        adjusted=record.adjusted + sum(adjustments),
+        adjustments=record.adjustments + len(adjustments),
         timeline=timeline,
         through=missing[-1].sequence,
         stored_ns=max(record.stored_ns, missing[-1].stored_ns),

@@ -1,4 +1,11 @@
-"""The budgets of one tenant at its decisions: all that a decision belongs to must have room, and then all are charged."""
+"""The budgets of one tenant at its decisions: all that a decision belongs to must have room, and then all are charged.
+
+What a decision reserves is what was learned of its provider's cost, but results are a worker's word, and a few of them that cost
+nothing must not open the budget:
+
+    fewer than ENOUGH_SAMPLES results     not below what the policy lists
+    then                                  not below `least_share` of that
+"""
 
 from __future__ import annotations
 
@@ -12,6 +19,9 @@ from router.contracts.request import RouteRequest
 from router.contracts.reservation import BudgetReservation
 from router.core.clock import Clock
 from router.routing.budgets.slices import BudgetSlice, SliceShort
+
+ENOUGH_SAMPLES = 20  # successes, until a learned cost below the listed one is believed
+LEAST_SHARE = 0.1
 
 
 class Charge(Struct, frozen=True, gc=False):
@@ -30,12 +40,20 @@ class Charge(Struct, frozen=True, gc=False):
 class TenantBudgets:
     """`on_charge` gets the charge of each decision that is to be assigned. `clock`: the server's."""
 
-    def __init__(self, life: str, slices: Sequence[BudgetSlice], clock: Clock, on_charge: Callable[[RouteRequest, Charge], None]) -> None:
+    def __init__(
+        self,
+        life: str,
+        slices: Sequence[BudgetSlice],
+        clock: Clock,
+        on_charge: Callable[[RouteRequest, Charge], None],
+        least_share: float = LEAST_SHARE,
+    ) -> None:
         self.slices: Sequence[BudgetSlice] = tuple(slices)
         self._is_of_all = all(one.budget.policy_id is None and one.budget.provider_id is None for one in slices)
         self._life = life
         self._clock = clock
         self._on_charge = on_charge
+        self._least_share = least_share
 
     def reserve(
         self, request: RouteRequest, policy_id: str, decision: Decision, passed_over: Sequence[BudgetSlice] = ()
@@ -44,7 +62,10 @@ class TenantBudgets:
 
         Raises SliceShort where the bucket must be asked first. `passed_over`: they do not count.
         """
-        nanos = int(decision.expected_cost * NANOS) + 1  # never nothing: a budget that is spent lets nothing through
+        cost, listed = decision.expected_cost, decision.listed_cost
+        if listed is not None and cost < listed:
+            cost = max(cost, listed if decision.samples < ENOUGH_SAMPLES else listed * self._least_share)
+        nanos = int(cost * NANOS) + 1  # never nothing: a budget that is spent lets nothing through
         now, provider_id = self._clock(), decision.provider_id
         covered = self.slices
         if not self._is_of_all:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from router.contracts.request import RouteRequest
 from router.core.clock import Clock
 from router.routing.budgets.budget import Budget
-from router.routing.budgets.reserving import Charge, TenantBudgets
+from router.routing.budgets.reserving import LEAST_SHARE, Charge, TenantBudgets
 from router.routing.budgets.slices import BudgetSlice
 
 MAX_CHARGES = 20_000  # of requests whose assignment is being stored
@@ -20,13 +20,16 @@ Key = tuple[str, str, int]  # tenant, budget, when it was made
 
 
 class BudgetTable:
-    """`life` names this instance's leases. `share`: a slice's part of the amount. `clock`: the server's, seconds since the epoch."""
+    """`life` names this instance's leases. `share`: a slice's part of the amount. `clock`: the server's, seconds since the epoch.
 
-    def __init__(self, life: str, share: float, clock: Clock) -> None:
+    `least_share`: the part of the listed cost that a decision reserves at least, whatever was learned."""
+
+    def __init__(self, life: str, share: float, clock: Clock, least_share: float = LEAST_SHARE) -> None:
         self.life = life
         self.tenants: dict[str, TenantBudgets] = {}
         self._share = share
         self._clock = clock
+        self._least_share = least_share
         self._slices: dict[Key, BudgetSlice] = {}
         self._charges: dict[tuple[str, str], Charge] = {}  # by tenant and request
         self.on_asked: Callable[[BudgetSlice], None] = lambda _: None
@@ -45,7 +48,7 @@ class BudgetTable:
                 mine.append(self._keep(before, budget))
         self.tenants.clear()
         for tenant_id, slices in by_tenant.items():
-            self.tenants[tenant_id] = TenantBudgets(self.life, slices, self._clock, self._on_charge)
+            self.tenants[tenant_id] = TenantBudgets(self.life, slices, self._clock, self._on_charge, self._least_share)
         for key in before.keys() - self._slices.keys():
             before[key].release()
 

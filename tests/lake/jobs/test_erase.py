@@ -131,7 +131,7 @@ def test_a_seal_of_days_without_the_tenant_keeps_its_hash(lake: Lake) -> None:
     assert now.cut > sealed.cut
 
 
-def test_an_adjustment_of_a_sealed_day_goes_as_well(lake: Lake) -> None:
+def test_a_correction_of_a_sealed_day_goes_as_well(lake: Lake) -> None:
     lake.take(a_body("r-1"), a_body("r-1", tenant_id="zed"))
     seal(lake.warehouse, DAY, DAY)
     lake.take(a_body("r-2"), a_body("r-2", tenant_id="zed"), came=NOON + timedelta(days=1))

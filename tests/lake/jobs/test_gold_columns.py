@@ -14,7 +14,7 @@ import pytest
 from router.lake.generate import Load, LoadPlan
 from router.lake.jobs.seal import seal
 from router.lake.report import UsageQuery, read_report
-from router.lake.report.lines import ADJUSTED
+from router.lake.report.lines import CORRECTIONS
 from router.lake.report.lines import REPORT_FIGURES as REPORTED
 from router.lake.tables.gold_columns import FIRST_FIGURES
 from router.lake.warehouse import Seal, Warehouse
@@ -78,8 +78,8 @@ def test_one_entry_is_a_new_column_and_changes_no_seal_and_no_report_of_before(l
     script = [sys.executable, "-c", NEXT_VERSION, lake.warehouse.location]
     found = json.loads(subprocess.run(script, capture_output=True, text=True, check=True).stdout)
     assert found["seals"] == [True]
-    assert (found["figures"]["count"], found["figures"]["cost"], found["figures"]["cost_max"]) == ("2", "4.000000000", "0")
-    assert found["columns"] == [["revision", "bigint"], ["cost_max", "decimal(38,9)"]]
+    assert (found["figures"]["count"], found["figures"]["cost"], found["figures"]["cost_max"]) == ("2", "4.000000000", "None")
+    assert found["columns"] == [["estimated_cost", "decimal(38,9)"], ["cost_max", "decimal(38,9)"]]
     assert found["agrees"]
 
 
@@ -92,4 +92,4 @@ def test_the_exact_figures_of_a_load_have_every_column_of_a_report() -> None:
     load = Load(LoadPlan(events=50, conflicts=0))
     for _ in load.make_chunks():
         pass
-    assert set(REPORTED) - ADJUSTED.keys() < load.truth.make_rows()[0].keys()
+    assert set(REPORTED) - CORRECTIONS.keys() < load.truth.make_rows()[0].keys()

@@ -24,7 +24,7 @@ NEXT, THIRD = DAY + timedelta(days=1), DAY + timedelta(days=2)
 
 @pytest.fixture
 def days(lake: Lake) -> Lake:
-    """Three days, the first one sealed; an adjustment of it came on the second; duplicates and what is no event."""
+    """Three days, the first one sealed; a correction of it came on the second; duplicates and what is no event."""
     later = NOON + timedelta(days=1)
     lake.take(a_body("r-1", cost="1.0"), a_body("r-1", cost="1.0"), b"{}", a_body("r-2", at=later))
     seal(lake.warehouse, DAY, DAY)

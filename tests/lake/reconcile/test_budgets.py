@@ -1,6 +1,7 @@
 """What is settled of budgets, against silver."""
 
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,31 @@ def test_what_is_not_is_named(tmp_path: Path, one: BudgetSum) -> None:
     check = checked(tmp_path, [a_sum(), one])
     assert (check.verdict, check.figures["differ"], len(check.ids)) == ("differs", 1, 1)
     assert check.ids[0].startswith("acme day from ")
+
+
+@pytest.mark.parametrize(
+    ("marks", "one"),
+    [
+        ({"correlated": False}, a_sum(250_000_001, 2)),
+        ({"correlated": False}, a_sum(0, 0, policy_id="gold")),
+        ({"budget": "month", "adjustment": "budget"}, a_sum(250_000_001, 2)),
+        ({"budget": "day", "adjustment": "budget"}, a_sum()),
+        ({"budget": "day", "adjustment": "budget"}, a_sum(1_000_000_000_000_000_001, 2, provider_id="other")),
+        ({"budget": "day", "adjustment": "budget"}, a_sum(1_000_000_000_000_000_000, 1, policy_id="silver")),
+        ({"adjustment": "bill"}, a_sum()),
+    ],
+)
+def test_marked_cost_is_in_no_budget_and_an_adjustment_in_the_one_that_it_names(tmp_path: Path, marks: dict[str, Any], one: BudgetSum) -> None:
+    """UL-39, UL-40: the third event is of the provider `openai`, by the policy `gold`."""
+    tables = some_tables()
+    tables["silver"][2] |= marks
+    assert checked(tmp_path, [one], tables).verdict == "ok"
+
+
+def test_an_adjustment_below_zero_is_settled_to_the_last_decimal(tmp_path: Path) -> None:
+    tables = some_tables()
+    tables["silver"][2] |= {"adjustment": "bill", "cost": Decimal("-0.250000002")}
+    assert checked(tmp_path, [a_sum(-1)], tables).verdict == "ok"
 
 
 def test_a_window_ends_where_the_next_one_begins(tmp_path: Path) -> None:

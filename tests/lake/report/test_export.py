@@ -14,7 +14,7 @@ from router.lake.jobs.seal import seal
 from router.lake.report.export import Period, export, parse_period
 from router.lake.report.focus import SCHEMA
 from tests.support.lake_gold import Use, a_warehouse
-from tests.support.lake_jobs import NOON, Lake, a_body
+from tests.support.lake_jobs import NOON, Lake, a_body, an_adjustment
 
 # FOCUS 1.2: the mandatory columns, and the others that we write: type, whether null is allowed, the values that are.
 SPECIFICATION = {
@@ -88,7 +88,39 @@ def test_a_charge_is_a_tenants_sum_of_a_day(tmp_path: Path) -> None:
     assert (charge["ChargeCategory"], charge["ChargeClass"], charge["x_Status"]) == ("Usage", "", "success")
 
 
-def test_an_adjustment_is_of_the_day_it_corrects_in_the_period_in_which_it_came(lake: Lake, tmp_path: Path) -> None:
+def test_an_adjustment_is_a_charge_of_its_own_of_either_sign_and_of_no_quantity(lake: Lake, tmp_path: Path) -> None:
+    """UL-37, UL-39."""
+    lake.take(a_body(cost="2.0", input_tokens=10, cached_tokens=4, output_tokens=3, estimated=True))
+    lake.take(an_adjustment(cost="-0.5"), an_adjustment("adjust-2", cost="0.25", tenant_id="zed"))
+    file = tmp_path / "usage.parquet"
+    export(lake.warehouse, Period(NOON.date(), NOON.date()), "focus", file, currency="USD")
+    charges = {(row["BillingAccountId"], row["ServiceName"]): row for row in pq.read_table(file).to_pylist()}
+    usage, lower, higher = charges["acme", "chat"], charges["acme", "usage.adjustment"], charges["zed", "usage.adjustment"]
+    assert [one["ChargeCategory"] for one in (usage, lower, higher)] == ["Usage", "Adjustment", "Adjustment"]
+    assert [one["ChargeFrequency"] for one in (usage, lower, higher)] == ["Usage-Based", "One-Time", "One-Time"]
+    for name in ("BilledCost", "EffectiveCost", "ListCost", "ContractedCost"):
+        assert [one[name] for one in (usage, lower, higher)] == [Decimal(2), Decimal("-0.5"), Decimal("0.25")]
+    for name in ("ConsumedQuantity", "ConsumedUnit", "PricingQuantity", "PricingUnit"):
+        assert [one[name] for one in (lower, higher)] == [None, None]
+    assert [usage[f"x_{name}"] for name in ("InputTokens", "CachedTokens", "OutputTokens", "EstimatedCost")] == [10, 4, 3, Decimal(2)]
+
+
+@pytest.mark.parametrize("form", ["focus", "parquet"])
+def test_what_is_marked_is_billed_nowhere(lake: Lake, tmp_path: Path, form: str) -> None:
+    """UL-40."""
+    lake.take(a_body(cost="2.0"), a_body("r-2", cost="1e9", correlated=False), a_body("r-3", cost="7.0", tenant_id="zed", correlated=False))
+    file = tmp_path / "usage.parquet"
+    export(lake.warehouse, Period(NOON.date(), NOON.date()), form, file, currency="USD")  # type: ignore[arg-type]
+    rows = pq.read_table(file).to_pylist()
+    if form == "focus":
+        assert [(row["BillingAccountId"], row["BilledCost"], row["ConsumedQuantity"]) for row in rows] == [("acme", Decimal(2), Decimal(1))]
+        return
+    assert [(row["tenant_id"], row["cost"], row["uncorrelated_cost"]) for row in rows] == [
+        ("acme", Decimal(2), Decimal(10**9)), ("zed", Decimal(0), Decimal(7)),
+    ]  # fmt: skip
+
+
+def test_an_event_of_a_sealed_day_is_of_that_day_in_the_period_in_which_it_came(lake: Lake, tmp_path: Path) -> None:
     lake.take(a_body("r-1", cost="1.0"))
     seal(lake.warehouse, NOON.date(), NOON.date())
     later = NOON + timedelta(days=1)

@@ -10,6 +10,7 @@ from router.lake.report.charts import MAX_BAR, choose_ticks, format_ms, format_n
 from router.lake.report.page import PAGE_COLUMNS, render_page
 from router.lake.report.read import read_parts
 from tests.support.lake_gold import Use, a_warehouse
+from tests.support.lake_jobs import Lake, a_body, an_adjustment
 
 
 def a_page(path: Path, *uses: Use) -> str:
@@ -82,6 +83,19 @@ def test_what_it_is_about_begins_as_a_sentence_does(tmp_path: Path) -> None:
 def test_the_same_tables_give_the_same_bytes(tmp_path: Path) -> None:
     uses = [Use(tenant=t, provider=p) for t in "abc" for p in "xy"]
     assert a_page(tmp_path / "1", *uses) == a_page(tmp_path / "2", *reversed(uses))
+
+
+def test_adjustments_and_what_is_not_billed_are_told_and_break_no_chart(lake: Lake) -> None:
+    """A tenant whose cost is below 0, and a provider that has no outcome."""
+    lake.take(a_body(cost="2.0", input_tokens=1200, output_tokens=34), an_adjustment(cost="-7.5"))
+    lake.take(a_body("r-2", provider_id="unheard", correlated=False, cost="1e9"))
+    page = render_page(list(read_parts(lake.warehouse, UsageQuery(by=PAGE_COLUMNS))), "All events")
+    assert "exactly -5.500000000" in page
+    assert "1 adjustments, exactly -7.500000000, in the cost" in page
+    assert "1 results of unknown assignments, in no cost" in page
+    assert "1,200 in (0 of them cached), 34 out" in page
+    assert "unheard" not in page.split("Latency by provider")[1].split("</svg>")[0]
+    assert not re.search(r"\bnan\b", page)
 
 
 def test_no_events_are_told(tmp_path: Path) -> None:

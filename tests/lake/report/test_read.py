@@ -13,7 +13,7 @@ import pytest
 from router.lake.jobs.seal import seal
 from router.lake.report import UsageQuery, UsageReport, read_report
 from tests.support.lake_gold import Use, a_warehouse
-from tests.support.lake_jobs import NOON, Lake, a_body
+from tests.support.lake_jobs import NOON, Lake, a_body, an_adjustment
 
 
 def by(report: UsageReport, *names: str) -> dict[tuple[str, ...], dict[str, object]]:
@@ -34,7 +34,9 @@ def test_each_row_has_the_shape_that_is_promised(tmp_path: Path) -> None:
         {
             "tenant_id": "acme", "provider_id": "openai", "event_type": "chat", "status": "success", "day": "2026-11-20", "count": 1,
             "cost": "12.500000000", "latency_p50_ms": 100, "latency_p95_ms": 100, "latency_p99_ms": 100,
-            "latency_sum_ms": 100, "latency_min_ms": 100, "latency_max_ms": 100, "adjusted_count": 0, "adjusted_cost": "0.000000000",
+            "latency_sum_ms": 100, "latency_min_ms": 100, "latency_max_ms": 100, "adjustment_count": 0, "adjustment_cost": "0.000000000",
+            "uncorrelated_count": 0, "uncorrelated_cost": "0.000000000", "input_tokens": 0, "cached_tokens": 0, "output_tokens": 0,
+            "estimated_cost": "0.000000000", "correction_count": 0, "correction_cost": "0.000000000",
         }
     ]  # fmt: skip
 
@@ -150,9 +152,22 @@ def test_what_a_day_got_for_sealed_days_is_told_apart(lake: Lake) -> None:
     report = read_report(lake.warehouse, UsageQuery(by=("day",), days=(day,)))
     (line,) = report.lines
     assert (line.count, line.cost) == (2, Decimal(6))
-    assert line.adjusted == {"adjusted_count": 1, "adjusted_cost": Decimal(2)}
+    assert line.corrections == {"correction_count": 1, "correction_cost": Decimal(2)}
     assert report.totals is not None
-    assert report.totals.to_json()["adjusted_cost"] == "2.000000000"
+    assert report.totals.to_json()["correction_cost"] == "2.000000000"
+
+
+def test_adjustments_are_a_line_of_their_own_and_what_is_marked_costs_nothing(lake: Lake) -> None:
+    """UL-39, UL-40."""
+    lake.take(a_body("r-1", cost="2.0"), a_body("r-2", cost="1e9", correlated=False), an_adjustment(cost="-0.5"))
+    report = read_report(lake.warehouse, UsageQuery(by=("event_type",)))
+    lines = {line.group["event_type"]: line for line in report.lines}
+    adjusted, chat, totals = lines["usage.adjustment"], lines["chat"], report.totals
+    assert (adjusted.count, adjusted.cost, adjusted.figures["adjustment_count"], adjusted.error_rate) == (0, Decimal("-0.5"), 1, 0.0)
+    assert (set(adjusted.percentiles.values()), adjusted.figures["latency_min_ms"]) == ({None}, None)
+    assert (chat.count, chat.cost, chat.figures["uncorrelated_count"], chat.figures["uncorrelated_cost"]) == (1, Decimal(2), 1, Decimal(10**9))
+    assert totals is not None
+    assert (totals.count, totals.cost, totals.figures["adjustment_cost"]) == (1, Decimal("1.5"), Decimal("-0.5"))
 
 
 def test_lines_are_made_one_after_the_other(tmp_path: Path) -> None:

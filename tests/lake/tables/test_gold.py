@@ -22,11 +22,14 @@ EVENTS = pa.schema(
         *((name, pa.string()) for name in ("tenant_id", "provider_id", "event_type", "status")),
         ("latency_ms", pa.int64()),
         ("cost", MONEY_TYPE),
+        *((name, pa.string()) for name in ("adjustment", "budget")),
+        *((name, pa.bool_()) for name in ("correlated", "estimated")),
+        *((name, pa.int64()) for name in ("input_tokens", "cached_tokens", "output_tokens")),
     ]
 )
 
 an_event = st.builds(
-    lambda tenant, minutes, latency, nanos: {
+    lambda tenant, minutes, latency, nanos, kind: {
         "time": NOON,
         "timestamp": NOON - timedelta(minutes=minutes),
         "tenant_id": tenant,
@@ -35,12 +38,17 @@ an_event = st.builds(
         "status": "success",
         "latency_ms": latency,
         "cost": Decimal(nanos).scaleb(-9),
+        **kind,
     },
     st.sampled_from(["acme", "globex"]),
     st.integers(0, 4000),
     st.integers(0, 100_000),
     st.integers(0, 10**12),
-)
+    st.sampled_from([
+        {}, {}, {"correlated": True, "estimated": True}, {"correlated": False}, {"adjustment": "bill"}, {"adjustment": "budget"},
+        {"input_tokens": 12, "cached_tokens": 0, "output_tokens": 10**12},
+    ]),
+)  # fmt: skip
 many = st.lists(an_event, min_size=1, max_size=40)
 quickly = settings(max_examples=25, deadline=None)
 
@@ -105,7 +113,7 @@ def test_no_latency_at_all_has_a_bucket_of_its_own() -> None:
 def test_the_columns_are_those_that_the_schema_tells() -> None:
     event = {"time": NOON, "timestamp": NOON, "tenant_id": "a", "provider_id": "b", "event_type": "c", "status": "d", "latency_ms": 0}
     made = sums([{**event, "cost": Decimal(1)}], "minute").schema
-    assert made.names == [name for name, _ in list_columns("gold_day")][:-1]  # the job adds the revision
+    assert {*made.names, "revision"} == {name for name, _ in list_columns("gold_day")}  # the job adds the revision
     assert (made.field("histogram").type, made.field("cost").type) == (HISTOGRAM_TYPE, MONEY_TYPE)
 
 
@@ -125,3 +133,59 @@ def test_every_latency_is_in_the_bucket_that_whole_numbers_give() -> None:
     latencies = sorted({latency for edge in edges for latency in (edge, edge + 1) if latency <= MAX_LATENCY_MS})
     expected = [bisect_left(edges, latency) for latency in latencies]
     assert find_buckets(pa.chunked_array([latencies])).to_pylist() == expected
+
+
+AN_EVENT = {"time": NOON, "timestamp": NOON, "tenant_id": "a", "provider_id": "b", "event_type": "c", "status": "success", "latency_ms": 8}
+
+
+def figures_of(*events: dict[str, object]) -> dict[str, object]:
+    """Of the one group that they are."""
+    (row,) = sums([{**AN_EVENT, "cost": Decimal(1), **event} for event in events], "day").to_pylist()
+    return {name: value for name, value in row.items() if value and name not in {*GOLD_KEYS, "histogram"}}
+
+
+@pytest.mark.parametrize("kind", ["outcome", "held", "bill"])
+def test_an_adjustment_moves_the_cost_and_is_no_request(kind: str) -> None:
+    """UL-39."""
+    adjusted = figures_of({"cost": Decimal("0.5")}, {"cost": Decimal("-0.2"), "adjustment": kind, "latency_ms": 0, "input_tokens": 9})
+    assert adjusted == {
+        "count": 1, "cost": Decimal("0.3"), "latency_sum": 8, "latency_min": 8, "latency_max": 8,
+        "adjustment_count": 1, "adjustment_cost": Decimal("-0.2"),
+    }  # fmt: skip
+
+
+def test_a_marked_event_is_counted_apart_and_costs_nothing() -> None:
+    """UL-40."""
+    apart = figures_of({"correlated": False, "cost": Decimal(10**9), "input_tokens": 5, "estimated": True})
+    assert apart == {"uncorrelated_count": 1, "uncorrelated_cost": Decimal(10**9)}
+
+
+def test_tokens_and_what_was_estimated_are_added_up() -> None:
+    told = {"input_tokens": 100, "cached_tokens": 40, "output_tokens": 7}
+    added = figures_of(told, {**told, "estimated": True, "cost": Decimal("0.25")}, {"estimated": False})
+    assert {name: added[name] for name in ("input_tokens", "cached_tokens", "output_tokens", "estimated_cost")} == {
+        "input_tokens": 200, "cached_tokens": 80, "output_tokens": 14, "estimated_cost": Decimal("0.25"),
+    }  # fmt: skip
+
+
+def test_an_adjustment_of_one_budget_is_in_no_sum() -> None:
+    """UL-39."""
+    assert not len(sums([{**AN_EVENT, "cost": Decimal(-1), "adjustment": "budget"}], "day"))
+
+
+@pytest.mark.parametrize("kind", [{"adjustment": "bill"}, {"correlated": False}])
+def test_a_group_without_outcomes_has_no_latency_and_merges_as_any(kind: dict[str, object]) -> None:
+    events = [{**AN_EVENT, "cost": Decimal(-1), **kind}, {**AN_EVENT, "tenant_id": "b", "cost": Decimal(1)}]
+    partly = sums(events, "minute")
+    bare, other = merge_sums(pa.concat_tables([partly, sums(events[:1], "minute")]), GOLD_KEYS, "day").to_pylist()
+    assert (bare["count"], bare["latency_sum"], bare["latency_min"], bare["latency_max"], bare["histogram"]) == (0, 0, None, None, [])
+    assert (other["count"], len(other["histogram"])) == (1, 1)
+
+
+def test_sums_of_files_from_before_a_column_stay_what_they_are() -> None:
+    """Null is no zero: such a file says nothing of the column."""
+    made = sums([{**AN_EVENT, "cost": Decimal(1)}], "day")
+    place = made.schema.get_field_index("adjustment_cost")
+    old = made.set_column(place, "adjustment_cost", pa.nulls(len(made), MONEY_TYPE))
+    assert merge_sums(old)["adjustment_cost"].to_pylist() == [None]
+    assert merge_sums(pa.concat_tables([old, made]))["adjustment_cost"].to_pylist() == [Decimal(0)]
