@@ -23,6 +23,7 @@ from router.core import ids
 
 MAX_COST = Decimal(10**15)  # what the settings allow at most
 _MAX_DIGITS = 9
+MAX_TOKENS = 10**_MAX_DIGITS - 1
 _MAX_COST_TEXT = 64
 _MAX_USAGE_TEXT = 4096  # characters of a `usage` that is JSON inside metadata
 _NAMES = ("prompt_tokens", "completion_tokens", "cached_tokens", "model", "cost")
