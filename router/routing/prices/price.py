@@ -90,7 +90,7 @@ def parse_price(document: object, path: str = "") -> Price:
         model=_read_model(document.get("model"), path),
         **{**amounts, "cached_input": amounts.get("cached_input", amounts.get("input", 0))},
         currency=_read_currency(document.get("currency"), path),
-        valid_from=_read_time(document.get("valid_from"), path),
+        valid_from=read_time(document["valid_from"], path) if document.get("valid_from") is not None else 0,
         is_told=_read_trust(document.get("trust", COMPUTED), path),
         characters_per_token=_read_characters(document.get("characters_per_token"), path),
         version=_read_version(document.get("version", 0), path),
@@ -193,9 +193,8 @@ def _read_decimal(value: object) -> Decimal | None:
     return number if number.is_finite() else None
 
 
-def _read_time(value: object, path: str) -> int:
-    if value is None:
-        return 0
+def read_time(value: object, path: str = "") -> int:
+    """Seconds since the epoch. Raises PriceError."""
     legal = "should be a time of ISO 8601 in UTC from 1970 on, in whole seconds: 2026-01-01T00:00:00Z"
     try:
         at = datetime.fromisoformat(value) if isinstance(value, str) and len(value) <= _MAX_TIME_TEXT else None
