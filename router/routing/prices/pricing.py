@@ -23,7 +23,7 @@ from router.routing.prices.price import Price
 from router.routing.prices.ratios import LearnedRatios, TokenRatios
 from router.routing.prices.table import PriceTable
 
-OPTIONS = 256  # characters of text in parameters or context that are options; beyond that they are taken for a part of the prompt
+OPTIONS = 512  # characters of text in parameters or context that are options; beyond that they are taken for a part of the prompt
 _SEPARATOR = "\n"
 
 
