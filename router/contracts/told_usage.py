@@ -53,7 +53,7 @@ def read_told_usage(metadata: Mapping[str, object]) -> ToldUsage:
     return ToldUsage(
         model=found.get("model"),
         input_tokens=int(input_tokens) if input_tokens is not None else None,
-        cached_tokens=_bound_cached(cached, input_tokens),
+        cached_tokens=_read_cached(cached, input_tokens),
         output_tokens=int(found["completion_tokens"]) if "completion_tokens" in found else None,
         cost=round_to_nanos(Decimal(found["cost"])) if "cost" in found else None,
     )
@@ -89,7 +89,7 @@ def _read_usage_text(value: object) -> Mapping[str, object]:
     return usage if isinstance(usage, dict) else {}
 
 
-def _bound_cached(cached: str | None, input_tokens: str | None) -> int | None:
+def _read_cached(cached: str | None, input_tokens: str | None) -> int | None:
     """Without a told input nothing says what the cached tokens are a part of."""
     if cached is None or input_tokens is None:
         return None

@@ -55,7 +55,7 @@ def compute_cost(price: Price | None, passed: PassedBy, seconds: float, ratios: 
         return _take_told_cost(price, passed, ratios, max_nanos)
     tokens = count_tokens(price, passed, ratios)
     return PricedUsage(
-        nanos=_bound(price, _add_up(price, tokens, seconds), max_nanos),
+        nanos=_limit_cost(price, _add_up(price, tokens, seconds), max_nanos),
         model=told.model,
         input_tokens=tokens.input,
         cached_tokens=told.cached_tokens,
@@ -78,12 +78,10 @@ def estimate_so_far(price: Price | None, passed: PassedBy, ratios: TokenRatios) 
 def count_tokens(price: Price, passed: PassedBy, ratios: TokenRatios) -> Tokens:
     """What was told, and an estimate of the rest."""
     told, since = passed.told, passed.since_tokens
-    told_input = told.input_tokens
-    if told_input is None:
-        told_input = _estimate(price, ratios.input, OutputMark(passed.input_counts, passed.input_characters, 0))
-    rest = _estimate(price, ratios.output, since)
+    input_tokens = told.input_tokens if told.input_tokens is not None else _estimate_input(price, ratios.input, passed)
+    output_tokens = (told.output_tokens or 0) + _estimate_output(price, ratios.output, since)
     is_estimated = told.input_tokens is None or told.output_tokens is None or since.characters > 0
-    return Tokens(told_input, told.cached_tokens or 0, (told.output_tokens or 0) + rest, is_estimated)
+    return Tokens(input_tokens, told.cached_tokens or 0, output_tokens, is_estimated)
 
 
 def _take_told_cost(price: Price | None, passed: PassedBy, ratios: TokenRatios, max_nanos: int) -> PricedUsage:
@@ -102,14 +100,24 @@ def _take_told_cost(price: Price | None, passed: PassedBy, ratios: TokenRatios, 
 
 
 def _price_rest(price: Price, since: OutputMark, ratios: TokenRatios) -> int:
-    return _round(_estimate(price, ratios.output, since) * price.output) if since.characters else 0
+    return _round(_estimate_output(price, ratios.output, since) * price.output) if since.characters else 0
 
 
-def _estimate(price: Price, ratio: TokenRatio, text: OutputMark) -> int:
+def _estimate_input(price: Price, ratio: TokenRatio, passed: PassedBy) -> int:
     """The operator's own ratio goes before what is learned."""
     if price.characters_per_token is None:
+        return passed.estimate_input(ratio)
+    return _divide(passed.input_characters, price.characters_per_token)
+
+
+def _estimate_output(price: Price, ratio: TokenRatio, text: OutputMark) -> int:
+    if price.characters_per_token is None:
         return ratio.estimate(text.counts, text.pieces)
-    return -(-text.characters // Fraction(Decimal(price.characters_per_token)))
+    return _divide(text.characters, price.characters_per_token)
+
+
+def _divide(characters: int, characters_per_token: str) -> int:
+    return -(-characters // Fraction(Decimal(characters_per_token)))  # upwards: a text has at least one token
 
 
 def _add_up(price: Price, tokens: Tokens, seconds: float) -> int:
@@ -123,5 +131,5 @@ def _round(millionths: int) -> int:
     return (millionths + MILLION // 2) // MILLION
 
 
-def _bound(price: Price, nanos: int, max_nanos: int) -> int:
+def _limit_cost(price: Price, nanos: int, max_nanos: int) -> int:
     return min(nanos if nanos or price.is_free else 1, max_nanos)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from router.contracts.told_usage import NOTHING_TOLD, ToldUsage, read_told_usage
+from router.routing.prices.ratios import TokenRatio
 from router.routing.prices.text_count import TextCount
 
 _NOTHING: Sequence[int] = TextCount().counts
@@ -19,7 +20,7 @@ _NOTHING: Sequence[int] = TextCount().counts
 class PassedBy:
     """`told`: the last word on each figure."""
 
-    __slots__ = ("_at_cost", "_at_tokens", "_input", "_output", "output_pieces", "told")
+    __slots__ = ("_at_cost", "_at_tokens", "_estimated_by", "_estimated_input", "_input", "_output", "output_pieces", "told")
 
     def __init__(self, *prompts: str | bytes) -> None:
         self.told: ToldUsage = NOTHING_TOLD
@@ -28,8 +29,17 @@ class PassedBy:
         self._output = TextCount()
         self._at_tokens: OutputMark = NO_OUTPUT
         self._at_cost: OutputMark = NO_OUTPUT
+        self._estimated_by: tuple[TokenRatio, int] | None = None
+        self._estimated_input = 0
         for prompt in prompts:
             self._input.add(prompt)
+
+    def estimate_input(self, ratio: TokenRatio) -> int:
+        """The tokens of the prompt: worked out once for a stream, and again only after the ratio has learned."""
+        by = ratio, ratio.samples
+        if self._estimated_by != by:
+            self._estimated_by, self._estimated_input = by, ratio.estimate(self._input.counts, 0)
+        return self._estimated_input
 
     def take(self, data: str | bytes, metadata: Mapping[str, object]) -> None:
         """Take one piece of a stream, or a whole answer."""

@@ -177,10 +177,10 @@ def join_pieces(pieces: list[object]) -> Output:
     texts = [piece for piece in pieces if type(piece) is not Usage and piece is not last]
     if not all(isinstance(text, str) for text in (*texts, last.output)):
         raise_invalid("output", "a stream of bytes has to be asked for as a stream")
-    return replace(last, output="".join(map(str, (*texts, last.output))), **_join_told(told))
+    return replace(last, output="".join(map(str, (*texts, last.output))), **_join_figures(told))
 
 
-def _join_told(told: list[Usage]) -> dict[str, Any]:
+def _join_figures(told: list[Usage]) -> dict[str, Any]:
     """The last word on each figure."""
     joined: dict[str, Any] = {}
     for one in told:
