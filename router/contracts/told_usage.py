@@ -1,12 +1,14 @@
 """What a provider told of one attempt: its model, its tokens, its cost (docs/reference/prices.md#told).
 
-An answer's metadata and those of any chunk are read by the same rules. Whatever is not legal is absent: then the router estimates.
+An answer's metadata and those of any chunk are read by the same rules. Whatever is not legal is
+absent: then the router estimates.
 
-    model                                   1..128 printable characters of ASCII without a space
-    prompt_tokens, completion_tokens        whole numbers of at most nine digits; `input_tokens` and `output_tokens` are the same
-    cached_tokens                           the part of the input that the provider had in its cache: never more than the input
-    usage                                   an object of these; a name of its own in the metadata goes before it
-    cost                                    a finite number from 0 to 1e15, in the currency of the policies
+    model               1..128 printable characters of ASCII without a space
+    prompt_tokens       a whole number of at most nine digits; `input_tokens` is the same
+    completion_tokens   as prompt_tokens; `output_tokens` is the same
+    cached_tokens       the part of prompt_tokens that the provider had in its cache
+    usage               an object of these; a name of its own in the metadata goes before it
+    cost                a finite number from 0 to 1e15, in the currency of the policies
 """
 
 from __future__ import annotations

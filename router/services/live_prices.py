@@ -17,7 +17,10 @@ log = logs.logger(__name__)
 
 
 class LivePrices(LiveBucket[PriceList]):
-    """A document that cannot be read leaves the last good one in force. `currency`: of every cost, so that sums are of one."""
+    """A document that cannot be read leaves the last good one in force.
+
+    `currency`: of every cost, so that sums are of one.
+    """
 
     def __init__(self, jetstream: JetStream, bucket: str, table: PriceTable, currency: str, infos: SharedInfo) -> None:
         super().__init__(jetstream, bucket, events.PRICE_BROKEN, infos)
@@ -25,7 +28,10 @@ class LivePrices(LiveBucket[PriceList]):
         self._currency = currency
 
     async def load(self) -> None:
-        """Load before the first request. If the bucket is unavailable the process starts anyway, and readiness waits for it."""
+        """Load before the first request.
+
+        If the bucket is unavailable the process starts anyway, and readiness waits for it.
+        """
         try:
             await super().load()
             await self.restore_last_good()

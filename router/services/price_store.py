@@ -1,9 +1,11 @@
-"""The bucket of prices: each is checked and versioned before it is written. The command line writes, a router reads (`live_prices`).
+"""The bucket of prices: each is checked and versioned before it is written.
 
-    key: provider, model     {prices: [{input, output, ..., valid_from, version}, ...]}      the earliest first
+    key: provider, model     {prices: [{input, output, ..., valid_from, version}, ...]}
 
-A document has the prices of one provider and model, for all times: a price of next month stands beside the one of today. Each keeps the
-version of the document with which it was written; the newest has none of its own in the document, it is the record's.
+The command line writes, a router reads (`live_prices`). A document has the prices of one provider
+and model for all times, the earliest first: a price of next month stands beside the one of today.
+Each keeps the version of the document with which it was written; the newest has none of its own in
+the document, it is the record's.
 """
 
 from __future__ import annotations
@@ -41,14 +43,20 @@ class StoredPrices(Struct, frozen=True):
 
 
 class WrittenPrice(Struct, frozen=True):
-    """A price as it stands in the bucket. `is_new` is False when the same one was there already: then nothing was written."""
+    """A price as it stands in the bucket.
+
+    `is_new` is False when the same one was there already: then nothing was written.
+    """
 
     price: Price
     is_new: bool
 
 
 class PriceStore(VersionedStore[StoredPrices]):
-    """A write may raise PriceError before it writes. The name of a document: the provider, and the model where it is for one."""
+    """A write may raise PriceError before it writes.
+
+    The name of a document: the provider, and the model where it is for one.
+    """
 
     kind, not_found = "price", PriceNotFound
 
@@ -71,7 +79,10 @@ class PriceStore(VersionedStore[StoredPrices]):
         return WrittenPrice(replace(price, version=version), True)
 
     async def remove(self, provider_id: str, model: str | None, valid_from: int) -> int:
-        """Take out the price of one time, and return the new version; the last one goes by `delete`. Raises PriceNotFound, PriceError."""
+        """Take out the price of one time, and return the new version; the last one goes by `delete`.
+
+        Raises PriceNotFound, PriceError.
+        """
         name = (provider_id,) if model is None else (provider_id, model)
         present = await self.get(*name)
         kept = [one for one in present.list.prices if one.valid_from != valid_from]

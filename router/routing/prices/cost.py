@@ -1,7 +1,7 @@
-"""What an attempt costs: from its price and what its provider told, else from what passed by (docs/reference/prices.md#cost).
+"""What an attempt costs: from its price and what its provider told, else from what passed by.
 
-Every amount is a whole number of 1e-9 of the currency, those of tokens for a million of them. Products are added exactly, and the sum is
-rounded once, half up.
+Every amount is a whole number of 1e-9 of the currency, those of tokens for a million of them.
+Products are added exactly, and the sum is rounded once, half up (docs/reference/prices.md#cost).
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ MILLION = 1_000_000
 
 
 class PricedUsage(Struct, frozen=True, kw_only=True):
-    """What a usage event takes over. `nanos`: the cost in 1e-9 of the currency. `price`: its name and version, None without one.
+    """What a usage event takes over.
 
-    `estimated`: a count that the cost is made of, or the cost, is not what the provider told of the whole.
+    `nanos`: the cost in 1e-9 of the currency. `price`: its name and version, None without one.
+    `estimated`: a count that the cost is made of, or the cost, is not what was told of the whole.
     """
 
     nanos: int
@@ -35,7 +36,7 @@ class PricedUsage(Struct, frozen=True, kw_only=True):
 
     @property
     def cost(self) -> float:
-        """The cost as the number of an event: it reads back as the same nanos up to some millions of the currency."""
+        """As an event's number: it reads back as the same nanos up to millions of the currency."""
         return self.nanos / NANOS
 
 
@@ -49,7 +50,10 @@ class Tokens(Struct, frozen=True):
 
 
 def compute_cost(price: Price | None, passed: PassedBy, seconds: float, ratios: TokenRatios, max_nanos: int) -> PricedUsage:
-    """The cost of an attempt that may have reached its provider: never 0 where a price above 0 exists, never above `max_nanos`."""
+    """The cost of an attempt that may have reached its provider.
+
+    It is never 0 where a price above 0 exists, and never above `max_nanos`.
+    """
     told = passed.told
     if price is None or (price.is_told and told.cost is not None):
         return _take_told_cost(price, passed, ratios, max_nanos)
@@ -66,7 +70,10 @@ def compute_cost(price: Price | None, passed: PassedBy, seconds: float, ratios: 
 
 
 def estimate_so_far(price: Price | None, passed: PassedBy, ratios: TokenRatios) -> int:
-    """What the attempt has cost by now, in nanos, without its time. Some microseconds: it may be asked after each piece."""
+    """What the attempt has cost by now, in nanos, without its time.
+
+    Some microseconds: it may be asked after each piece.
+    """
     told = passed.told
     if price is None:
         return told.cost or 0

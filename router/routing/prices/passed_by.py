@@ -1,7 +1,7 @@
-"""What passed by of one attempt: its prompt, what came back, and what its provider told of it so far.
+"""What passed by of one attempt: its prompt, what came back, what its provider told of it so far.
 
-A provider may tell what it used in any chunk, for the whole so far. What comes after that is estimated, until it tells again. The memory
-of an attempt is the same however long it is.
+A provider may tell what it used in any chunk, for the whole so far. What comes after that is
+estimated, until it tells again. The memory of an attempt is the same however long it is.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PassedBy:
             self._input.add(prompt)
 
     def estimate_input(self, ratio: TokenRatio) -> int:
-        """The tokens of the prompt: worked out once for a stream, and again only after the ratio has learned."""
+        """The tokens of the prompt: once for a stream, and again after the ratio has learned."""
         by = ratio, ratio.samples
         if self._estimated_by != by:
             self._estimated_by, self._estimated_input = by, ratio.estimate(self._input.counts, 0)

@@ -1,6 +1,7 @@
 """One price: its document, read and checked (docs/reference/prices.md#document).
 
-{provider, model?, input?, cached_input?, output?, per_request?, per_second?, currency, valid_from?, trust?, characters_per_token?}
+{provider, model?, input?, cached_input?, output?, per_request?, per_second?, currency, valid_from?,
+trust?, characters_per_token?}
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ class PriceError(RouterError):
 
 
 class Price(Struct, frozen=True, kw_only=True):
-    """Amounts in 1e-9 of the currency; those of tokens for a million. `valid_from`: seconds since the epoch. `is_told`: `trust: told`."""
+    """Amounts in 1e-9 of the currency; those of tokens for a million.
+
+    `valid_from`: seconds since the epoch. `is_told`: `trust: told`.
+    """
 
     provider_id: str
     model: str | None = None
@@ -98,7 +102,10 @@ def parse_price(document: object, path: str = "") -> Price:
 
 
 def parse_prices(document: object) -> Sequence[Price]:
-    """Read the prices of a file: one, a list of them, or `{prices: [...]}`. Raises PriceError, which names the place."""
+    """Read the prices of a file: one, a list of them, or `{prices: [...]}`.
+
+    Raises PriceError, which names the place.
+    """
     if isinstance(document, Mapping) and set(document) == {"prices"}:
         document = document["prices"]
     if not isinstance(document, list):

@@ -1,10 +1,10 @@
-"""The prices of this process at work: one attempt after the other is opened, hears what passes by, and ends with its cost.
+"""The prices of this process at work, one attempt after the other.
 
     open(request) ── take(piece) ── take(piece) ── … ── conclude() ──> PricedUsage, for the usage event
                         └── estimate_so_far(): is the reservation spent?
 
-An attempt has the price that was in force when it began. A whole answer with told tokens teaches the ratio of its
-tenant, provider and model.
+An attempt has the price that was in force when it began. A whole answer with told tokens teaches
+the ratio of its tenant, provider and model.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from router.routing.prices.price import Price
 from router.routing.prices.ratios import LearnedRatios, TokenRatios
 from router.routing.prices.table import PriceTable
 
-OPTIONS = 512  # characters of text in parameters or context that are options; beyond that they are taken for a part of the prompt
+# So many characters of text in parameters or context are options, more of them a part of the prompt.
+OPTIONS = 512
 _SEPARATOR = "\n"
 
 
@@ -36,7 +37,10 @@ class Pricing:
         self.max_nanos = round_to_nanos(Decimal(max_cost))
 
     def open(self, request: ProviderRequest, *, at: float, model: str | None = None) -> PricedAttempt:
-        """Begin an attempt. `at`: seconds since the epoch, by the server's clock. `model`: the registry's, until one is told."""
+        """Begin an attempt. `at`: seconds since the epoch, by the server's clock.
+
+        `model`: the registry's, until one is told.
+        """
         return PricedAttempt(self, request, at, model if model is not None and ids.is_opaque(model) else None)
 
 
@@ -54,7 +58,7 @@ class PricedAttempt:
         self._found: tuple[str | None, Price | None, TokenRatios] | None = None
 
     def take(self, data: str | bytes, metadata: Mapping[str, object]) -> None:
-        """Take a piece of a stream, the last one too, or a whole answer: what the provider sent, never what the router made."""
+        """Take what the provider sent: a piece of a stream, the last one too, or a whole answer."""
         self._passed.take(data, metadata)
 
     def estimate_so_far(self) -> int:
@@ -63,7 +67,10 @@ class PricedAttempt:
         return estimate_so_far(price, self._passed, ratios)
 
     def conclude(self, seconds: float, *, is_complete: bool) -> PricedUsage:
-        """The cost of an attempt that may have reached its provider. `is_complete`: it ended well."""
+        """The cost of an attempt that may have reached its provider.
+
+        `is_complete`: it ended well.
+        """
         model, price, ratios = self._find()
         usage = compute_cost(price, self._passed, seconds, ratios, self._pricing.max_nanos)
         if is_complete and price is not None and price.characters_per_token is None:
@@ -91,7 +98,10 @@ class PricedAttempt:
 
 
 def list_prompts(request: ProviderRequest) -> list[str | bytes]:
-    """What the provider reads: the prompt, and long texts beside it, so that a text costs the same wherever it stands."""
+    """What the provider reads: the prompt, and long texts beside it.
+
+    So a text costs the same wherever it stands.
+    """
     texts: list[str | bytes] = [request.body]
     for part in (request.parameters, request.metadata):
         found = list(_find_texts(part)) if part else []

@@ -1,13 +1,15 @@
-"""How many tokens a text has: by a documented ratio, or by what a provider told of texts before (docs/reference/prices.md#learned).
+"""How many tokens a text has: by a documented ratio, or by what a provider told of texts before.
 
     told of whole texts ──> TokenRatio of (tenant, provider, model), input and output apart
-                               tokens of a kind of character      least squares, the documented weights as a start
-                               tokens of a piece                  what came in pieces
-    a text that was cut ──> the one of the two that was nearer so far; before MIN_SAMPLES: the documented ratio
+                               tokens of a kind of character    least squares
+                               tokens of a piece                what came in pieces
+    a text that was cut ──> the one of the two that was nearer so far
+                            before MIN_SAMPLES: the documented ratio
 
-A provider and model have one tokenizer for all tenants, and yet each tenant has a ratio of its own: a tenant chooses its texts, and so
-could move the ratio that another one is billed by. A sample and an estimate stay within a quarter and eight times the documented
-count: downwards the payer gains, upwards lies what a provider counts and does not show, as reasoning.
+A provider and model have one tokenizer for all tenants, and yet each tenant has a ratio of its own:
+a tenant chooses its texts, and so could move the ratio that another one is billed by. A sample and
+an estimate stay within a quarter and eight times the documented count: downwards the payer gains,
+upwards lies what a provider counts and does not show, as reasoning (docs/reference/prices.md#learned).
 """
 
 from __future__ import annotations
@@ -20,19 +22,23 @@ from router.routing.prices.text_count import KINDS, weigh
 
 MIN_SAMPLES = 8
 MIN_PIECES = 4  # below it pieces say nothing
-MAX_RATIOS = 1024  # kept; beyond that the least recently used goes, of a tenant above its share first
+MAX_RATIOS = 1024  # then the least recently used goes, of a tenant above its share first
 LEAST, MOST = 0.25, 8.0  # of the documented count
-ONE_A_PIECE = 0.8, 1.25  # of the documented count: as many pieces are taken for tokens before there are samples
+ONE_A_PIECE = 0.8, 1.25  # of the documented count: so many pieces are tokens, without samples
 _DECAY = 0.995  # of a sample, with each one after it
 _START = 0.05  # the weight of the documented ratio, in samples
 _ERROR_STEP = 0.1
 _MOST_OF_KIND = 16.0
 _SIZE = len(KINDS)
-_FRESH, _MOST_STALE = 8, 16  # factors are solved anew after an eighth of the samples that there are, after 16 at most
+# Factors are solved anew after an eighth of the samples that there are, after 16 at most.
+_FRESH, _MOST_STALE = 8, 16
 
 
 class TokenRatio:
-    """Of one direction. A sample costs some microseconds, and is taken only where a provider told its tokens."""
+    """Of one direction.
+
+    A sample costs some microseconds, and is taken only where a provider told its tokens.
+    """
 
     __slots__ = ("_factors", "_piece_error", "_pieces", "_products", "_solved_at", "_sums", "_text_error", "_tokens", "samples")
 
@@ -129,7 +135,7 @@ class LearnedRatios:
 
 
 def _guess(documented: float, pieces: int) -> float:
-    """Most models send one token a piece: where there are about as many pieces as the text should have tokens, pieces are tokens."""
+    """Most models send one token a piece: about as many pieces as there should be tokens are tokens."""
     low, high = ONE_A_PIECE
     return float(pieces) if pieces >= MIN_PIECES and low * documented <= pieces <= high * documented else documented
 
@@ -144,9 +150,10 @@ def _weigh_kinds(counts: Sequence[int]) -> list[tuple[int, float]]:
 
 
 def _solve(products: Sequence[float], sums: Sequence[float]) -> list[float]:
-    """The factors of the documented weights that explain the samples best; 1 for a kind that never came. Gauss, without a pivot:
+    """The factors of the documented weights that explain the samples best.
 
-    the products of samples with something added to the diagonal are positive definite.
+    1 for a kind that never came. Gauss without a pivot: the products of samples, with something
+    added to the diagonal, are positive definite.
     """
     rows = [[*products[place * _SIZE : (place + 1) * _SIZE], sums[place] + _START] for place in range(_SIZE)]
     for place, row in enumerate(rows):

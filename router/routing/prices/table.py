@@ -1,4 +1,7 @@
-"""The prices in force in this instance, by provider and model. Pure: a mirror of the bucket fills it."""
+"""The prices in force in this instance, by provider and model.
+
+Pure: a mirror of the bucket fills it.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,10 @@ class PriceTable:
         self._providers = providers
 
     def find(self, provider_id: str, model: str | None, at: float) -> Price | None:
-        """The price of the model, else the provider's, else the provider's dearest: no name of a model makes an attempt free.
+        """The price of the model, else the provider's, else the provider's dearest.
 
-        Of each the newest that is valid at this time. `at`: seconds since the epoch.
+        So no name of a model makes an attempt free. Of each the newest that is valid at this time.
+        `at`: seconds since the epoch.
         """
         models = self._providers.get(provider_id)
         if models is None:

@@ -1,16 +1,17 @@
-"""How much text passed by, by kind of character: what a count of tokens is estimated from (docs/reference/prices.md#estimate).
+"""How much text passed by, by kind of character (docs/reference/prices.md#estimate).
 
-A text is looked at once, as UTF-8 and by functions of `bytes`: the first byte of a character tells its script nearly always. A piece
-of 1 MB takes a few milliseconds, one of a few characters a microsecond or two. However a text is cut, the counts are the same.
+A text is looked at once, as UTF-8 and by functions of `bytes`: the first byte of a character tells
+its script nearly always. A piece of 1 MB takes about ten milliseconds, one of a few characters a
+microsecond or two. However a text is cut, the counts are the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-# What a character of each kind counts for, in thousandths of a token; a word: the letters of Latin that stand together.
+# What a character of each kind counts for, in thousandths of a token.
 KINDS: Sequence[tuple[str, int]] = (
-    ("word", 250),
+    ("word", 250),  # letters of Latin that stand together
     ("letter", 180),  # of Latin
     ("accented", 700),  # letter of Latin beyond ASCII
     ("digit", 400),
