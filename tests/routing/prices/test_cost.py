@@ -103,15 +103,17 @@ def test_what_comes_after_the_provider_told_is_estimated() -> None:
 def test_a_told_cost_counts_only_where_the_price_trusts_it() -> None:
     usage = ("answer", told(prompt_tokens=100, completion_tokens=50, cost="7"))
     assert cost(GPT, passed_by("x", usage)).nanos == 100 * 2500 + 50 * 10_000
-    trusting = parse_price({"provider": "openai", "output": "10", "currency": "USD", "trust": "told"})
+    trusting = parse_price({"provider": "openai", "input": "1", "output": "10", "currency": "USD", "trust": "told"})
     found = cost(trusting, passed_by("x", usage))
     assert (found.nanos, found.output_tokens, found.price, found.estimated) == (7 * 10**9, 50, "openai#0", False)
     free = cost(trusting, passed_by("x", ("from a cache", told(cost="0"))))
     assert (free.nanos, free.estimated) == (0, False)
     cut = cost(trusting, passed_by("x", ("answer", told(cost="7")), (" one two three", {})))
     assert (cut.nanos, cut.estimated) == (7 * 10**9 + 3 * 10_000, True)
+    so_far = passed_by("x", ("answer", told(cost="7")), (" one two three", {}))
+    assert estimate_so_far(trusting, so_far, TokenRatios()) == 7 * 10**9 + 3 * 10_000
     silent = cost(trusting, passed_by("x", (" one two three", {})))
-    assert (silent.nanos, silent.estimated) == (3 * 10_000, True)
+    assert (silent.nanos, silent.input_tokens, silent.output_tokens, silent.estimated) == (1000 + 3 * 10_000, 1, 3, True)
 
 
 def test_without_a_price_the_told_cost_counts_and_else_0_estimated() -> None:
@@ -125,6 +127,14 @@ def test_the_operator_s_ratio_is_characters_and_nothing_else() -> None:
     price = parse_price({"provider": "p", "output": "1", "input": "1", "currency": "USD", "characters_per_token": "2.5"})
     found = cost(price, passed_by("你好" * 5, ("abcdefghijk", {})))
     assert (found.input_tokens, found.output_tokens) == (4, 5)
+
+
+def test_what_is_learned_during_a_stream_counts_at_its_end() -> None:
+    passed, ratios = PassedBy("one two three four five " * 10), TokenRatios()
+    before = estimate_so_far(GPT, passed, ratios)
+    for _ in range(20):
+        ratios.input.learn(passed.input_counts, 0, 100)
+    assert estimate_so_far(GPT, passed, ratios) == pytest.approx(100 * 2500, rel=0.02) != before
 
 
 def test_what_a_stream_has_cost_by_now_grows_to_its_cost() -> None:

@@ -63,6 +63,23 @@ def test_tokens_of_a_piece_are_learned_where_they_are_steadier_than_characters()
     assert ratio.estimate(text, MIN_PIECES - 1) != 3 * (MIN_PIECES - 1)
 
 
+def test_characters_are_used_where_they_are_steadier_than_pieces() -> None:
+    rng, ratio = random.Random(1), TokenRatio()
+    for _ in range(40):
+        text = counts(ENGLISH * rng.randint(1, 5))
+        ratio.learn(text, rng.randint(MIN_PIECES, 500), round(1.5 * weigh(text)))
+    for pieces in (MIN_PIECES, 500):
+        assert times(ratio, ENGLISH, pieces) == pytest.approx(1.5, rel=0.02)
+
+
+def test_one_telling_is_one_sample_however_large_it_is() -> None:
+    ratio = taught((ENGLISH, 1.0), samples=40)
+    ratio.learn(counts(ENGLISH), 0, 10**9)
+    for _ in range(5):
+        ratio.learn(counts(ENGLISH), 0, round(weigh(counts(ENGLISH))))
+    assert times(ratio, ENGLISH) < 1 + MOST / 40
+
+
 @pytest.mark.parametrize(("told", "most"), [(10**9, MOST), (1, LEAST)])
 def test_no_telling_moves_an_estimate_beyond_its_bounds(told: int, most: float) -> None:
     ratio = TokenRatio()
