@@ -38,7 +38,8 @@ copy (
   typed as (
     select seq, body->>'tenant_id' as tenant_id, body->>'provider_id' as provider_id, body->>'event_type' as event_type,
       body->>'status' as status, try_cast(body->>'latency_ms' as bigint) as latency_ms, try_cast(body->>'cost' as decimal(38, 9)) as cost,
-      try_cast(body->>'timestamp' as bigint) as timestamp, coalesce(body->>'assignment_id', body->>'request_id') as reference
+      try_cast(body->>'timestamp' as bigint) as timestamp,
+      coalesce(body->>'assignment_id', body->>'request_id', body->>'event_id') as reference
     from read)
   select * from typed
   where tenant_id is not null and provider_id is not null and reference is not null and timestamp is not null
@@ -156,10 +157,11 @@ def _messages(options: object, events: int) -> pa.Table:
 async def right(home: str, truth: dict[str, object]) -> None:
     """Broken unless the tables in `home` hold the truth, every sum of it."""
     from router.lake.report import DIMENSIONS, UsageQuery, read_report
+    from router.lake.tables.gold_columns import GOLD_COLUMNS
     from router.lake.warehouse import Warehouse
 
     report = await asyncio.to_thread(lambda: read_report(Warehouse(home), UsageQuery()).to_json())
-    exact = ("count", "cost", "latency_sum_ms", "latency_min_ms", "latency_max_ms", *DIMENSIONS)
+    exact = (*(column.label for column in GOLD_COLUMNS), *DIMENSIONS)
     found = {tuple(str(row[name]) for name in exact) for row in report["rows"]}  # type: ignore[attr-defined]
     wanted = {tuple(str(row[name]) for name in exact) for row in truth["rows"]}  # type: ignore[attr-defined]
     if found != wanted:

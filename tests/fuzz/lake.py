@@ -8,6 +8,7 @@ import random
 import shutil
 import tempfile
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from time import thread_time
 from typing import Any, NamedTuple, cast
@@ -15,10 +16,11 @@ from typing import Any, NamedTuple, cast
 import orjson
 from pyspark.sql import SparkSession
 
+from router.contracts.usage import ADJUSTMENT_TYPE, derive_identity
 from router.lake.jobs.backfill import Backfill
 from router.lake.jobs.maintenance import compact
 from router.lake.reconcile import reconcile
-from router.lake.report import UsageQuery, read_report
+from router.lake.report import ReportLine, UsageQuery, read_report
 from router.lake.report.page import PAGE_COLUMNS, render_page
 from router.lake.report.read import read_parts
 from tests.fuzz.hostile import DAY_MS, NUMBERS, Rng, hostile_json, name, written
@@ -39,11 +41,34 @@ FIELDS = (
     "assignment_id",
     "request_id",
     "version",
+    "event_id",
+    "model",
+    "input_tokens",
+    "cached_tokens",
+    "output_tokens",
+    "price",
+    "estimated",
+    "told_cost",
+    "told_provider_id",
+    "adjustment",
+    "adjusts",
+    "budget",
+    "reason",
+    "correlated",
 )
 LATENCIES = (0, 1, 2, 30 * DAY_MS - 1, 30 * DAY_MS)
 COSTS = ("0.0", "0", "1e9", "1000000000.0", "0.0000000005", "5.0e-324", "1E+2", "-0.0", "0." + "9" * 60, "1e-41", "0.30000000000000004")
 TENANTS = ("acme", "zed", "t" * 128, "\U0001f600" * 128, "=1+1", "\x1b[2J\u202e")
 BEYOND = (30 * DAY_MS + 1, 2**53 + 1, 10**9 + 1, 10**15, orjson.Fragment("1000000000.000000001"), orjson.Fragment('"1.5"'))
+KINDS: tuple[dict[str, Any], ...] = (
+    {},
+    {"correlated": False},
+    {"estimated": True, "input_tokens": 10**12, "cached_tokens": 0, "output_tokens": 1, "model": "m" * 256, "price": "p#1"},
+    {"told_cost": 1e9, "told_provider_id": "p" * 256},
+    {"adjustment": "held", "adjusts": "usage:" + "0" * 32},
+    {"adjustment": "budget", "budget": "m" * 256},
+)
+SIGNED = ("-1e9", "-0.000000001", "-0.0000000005", "-0.0")
 PROVIDERS = ("openai", "p" * 256, "a\x00b", "\n", '"', "\\")
 
 
@@ -88,6 +113,7 @@ def an_event(rng: Rng, number: int) -> bytes:
     told: dict[str, Any] = orjson.loads(a_body(f"r-{number}"))
     told |= {"latency_ms": rng.choice(LATENCIES), "cost": orjson.Fragment(rng.choice(COSTS)), "timestamp": near}
     told |= {"tenant_id": rng.choice(TENANTS), "provider_id": rng.choice(PROVIDERS)}
+    told |= _make_kind(rng, number)
     if rng.random() < 0.5:
         return written(told)
     if rng.random() < 0.5:
@@ -96,11 +122,24 @@ def an_event(rng: Rng, number: int) -> bytes:
     return written(told | {field: rng.choice((*NUMBERS, *BEYOND)) if type(told.get(field)) is int or field == "cost" else name(rng)})
 
 
+def _make_kind(rng: Rng, number: int) -> dict[str, Any]:
+    """What makes an event marked, held, estimated, or an adjustment, whose cost may be below 0."""
+    told = rng.choice(KINDS)
+    own = {"event_id": derive_identity("fuzz", str(number))} if "adjustment" in told or rng.random() < 0.5 else {}
+    if "adjustment" not in told:
+        return {**told, **own}
+    return {**told, **own, "event_type": ADJUSTMENT_TYPE, "cost": orjson.Fragment(rng.choice((*SIGNED, *COSTS)))}
+
+
 def _check_batch(lake: Lake, messages: int) -> None:
     (cut,) = lake.told
     counts = cut.counts
     assert counts["read"] == messages
     assert counts["accepted"] + counts["quarantined"] + counts["duplicates"] + counts["conflicts"] == messages, counts
+
+
+def _count_events(line: ReportLine) -> int:
+    return sum(int(line.figures[name] or 0) for name in ("count", "adjustment_count", "uncorrelated_count"))
 
 
 def _check_all(lake: Lake, messages: int) -> dict[str, int]:
@@ -113,8 +152,12 @@ def _check_all(lake: Lake, messages: int) -> dict[str, int]:
     assert totals["read"] == messages
     compact(warehouse)
     report = read_report(warehouse, UsageQuery())
-    assert report.totals is None or report.totals.count == totals["accepted"]
-    assert all(line.cost >= 0 and line.figures["latency_sum_ms"] >= 0 for line in report.lines)
+    assert report.totals is None or sum(map(_count_events, [report.totals])) <= totals["accepted"]  # budgets' adjustments are in no sum
+    assert sum(map(_count_events, report.lines)) == sum(map(_count_events, [report.totals] if report.totals else []))
+    for line in report.lines:
+        figures = {name: Decimal(value or 0) for name, value in line.figures.items()}
+        assert figures["cost"] >= figures["adjustment_cost"], line
+        assert all(value >= 0 for name, value in figures.items() if name not in {"cost", "adjustment_cost"}), line
     render_page(read_parts(warehouse, UsageQuery(by=PAGE_COLUMNS)), "all")
     account = reconcile(IN_PROCESS, warehouse)
     assert account.is_right, [check for check in account.checks if check.is_right is False]

@@ -38,7 +38,17 @@ _GOLD = [
 SCHEMAS = {
     "bronze": pa.schema([*_PLACE, ("data", pa.binary()), ("time", _INSTANT), ("headers", pa.map_(pa.string(), pa.string()))]),
     "silver": pa.schema(
-        [*_PLACE, *_GROUP, *_IDS, *_NUMBERS, ("latency_ms", pa.int64()), ("cost", MONEY), ("time", _INSTANT), ("timestamp", _INSTANT), *_LATER]
+        [
+            *_PLACE,
+            *_GROUP,
+            *_IDS,
+            *_NUMBERS,
+            ("latency_ms", pa.int64()),
+            ("cost", MONEY),
+            ("time", _INSTANT),
+            ("timestamp", _INSTANT),
+            *_LATER,
+        ]
     ),
     "duplicates": pa.schema(_PLACE),
     "conflicts": pa.schema(_PLACE),

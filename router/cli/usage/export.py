@@ -39,7 +39,8 @@ def export(
 ) -> int:
     """Export the sums of each day, tenant, provider, type and status, as of one cut. Costs are in `usage.currency`.
 
-    An event of a sealed day is in the export of the day on which it came, and says which day it corrects.
+    An event of a sealed day is in the export of the day on which it came, and says which day it corrects. Adjustments are rows of
+    their own. What results of unknown assignments told is in no cost.
 
     Exit status: 0 there is usage, 1 there is none, and the file has no rows.
 

@@ -35,6 +35,8 @@ async def generate(
     duplicates: Share = 0.02,
     late: Share = 0.01,
     malformed: Share = 0.001,
+    adjustments: Share = 0.005,
+    uncorrelated: Share = 0.005,
     conflicts: Conflicts = 5,
     tenants: Tenants = 20,
     days: Days = 3.0,
@@ -42,7 +44,9 @@ async def generate(
     until: Until = None,
     truth: TruthFile = Path("usage-truth.json"),
 ) -> None:
-    """Fill the usage stream for a trial, with duplicates, late, conflicting and malformed events. Never on a stream that is billed from.
+    """Fill the usage stream for a trial. Never on a stream that is billed from.
+
+    Among the messages are duplicates, conflicts, late and malformed events, adjustments, and events that are marked as uncorrelated.
 
     Exit status: 0 the stream holds all of it, 1 it does not.
 
@@ -58,6 +62,8 @@ async def generate(
         duplicates=duplicates,
         late=late,
         malformed=malformed,
+        adjustments=adjustments,
+        uncorrelated=uncorrelated,
         conflicts=conflicts,
         tenants=tenants,
         days=days,

@@ -66,10 +66,7 @@ def _print_table(made: UsageReport, totals: ReportLine) -> None:
     shared = _find_shared(made)
     names = [name for name in made.by if name not in shared]
     extra = _choose_extra(totals)
-    rows = [
-        [*(line.group[name] for name in names), *_format_figures(line, extra)]
-        for line in made.iterate_lines(MAX_SCREEN_ROWS)
-    ]
+    rows = [[*(line.group[name] for name in names), *_format_figures(line, extra)] for line in made.iterate_lines(MAX_SCREEN_ROWS)]
     cost = "cost" if made.currency is None else f"cost {made.currency}"
     headings = [*map(_format_heading, names), "events", cost, *map(EXTRA.__getitem__, extra), "failed", "p50 ms", "p95 ms", "p99 ms"]
     shown = build_table(headings, rows)

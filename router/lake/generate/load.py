@@ -1,7 +1,8 @@
 """Make the messages of a plan, in the order of the stream, and record their exact figures.
 
-An ordinary event is one f-string and costs a few microseconds. The few irregular ones (escaped ids, costs that a float writes
-long or with an exponent, damage) are made from ordinary ones.
+An ordinary event is one f-string and costs a few microseconds. Half of them have the identity of their assignment in the body, and
+one in eight tells tokens. The few irregular ones (escaped ids, costs that a float writes long or with an exponent, damage) are made
+from ordinary ones.
 """
 
 from __future__ import annotations
@@ -10,22 +11,27 @@ from collections.abc import Iterator
 from decimal import ROUND_HALF_UP, Decimal
 from hashlib import sha256
 from random import Random
+from typing import Any
 
 import orjson
 
-from router.contracts.usage import decimal
+from router.contracts.usage import decimal, derive_identity
 from router.lake.generate.malformed import damage
 from router.lake.generate.plan import DAY_MS, Irregularity, LoadPlan
 from router.lake.generate.population import FACTORS, Population, Profile
-from router.lake.generate.truth import Truth
+from router.lake.generate.truth import ProfileDay, Truth
 
 LoadMessage = tuple[str, bytes]  # Nats-Msg-Id, body
 
+_OUTCOMES = (Irregularity.LATE, Irregularity.UNCORRELATED)
 CHUNK = 1_000
 REMEMBERED = 1 << 16  # events that may be repeated: a duplicate reaches this far back
 ODD_IDS, ODD_COSTS = 997, 251  # one event in so many
 LATE_MS = (3_600_000, 10 * DAY_MS)  # from, to
 JITTER_MS = 30_000
+_KNOWN = (1, 2)  # positions, of each four, of events of known assignments
+_TELLS_TOKENS = 2  # the position, of each eight
+MOST_ADJUSTED = 10_000_000  # nanos, up or down
 
 
 class Load:
@@ -35,7 +41,7 @@ class Load:
         self.plan = plan
         self._rng = rng = Random(f"load {plan.seed}")  # noqa: S311 - a load, not a secret
         self._population = Population(plan.tenants, rng)
-        self.truth = Truth(self._population.profiles)
+        self.truth = Truth([*self._population.profiles, *self._population.adjustments.values()])
         self._kinds = plan.draw_irregular()
         self._past: list[LoadMessage] = []
 
@@ -50,7 +56,7 @@ class Load:
         kinds, event, made = self._kinds, self._make_event, []
         for place, position in enumerate(positions):
             kind = kinds.get(position)
-            if kind is None or kind is Irregularity.LATE:
+            if kind is None or kind in _OUTCOMES:
                 draw = int.from_bytes(draws[place * 6 : place * 6 + 6])
                 made.append(event(position, profiles[place], draw, digits[place * 64 : place * 64 + 64], kind))
             else:
@@ -65,17 +71,39 @@ class Load:
         cost, nanos = self._make_cost(position, profile.nanos * factors[(draw >> 16) % FACTORS])
         timestamp = self._make_time(position, draw >> 32, kind)
         ids, reference = _make_ids(position, digits)
-        body = f'{profile.head}{latency},"cost":{cost}{profile.foot}{timestamp}{ids}}}'
+        is_marked = kind is Irregularity.UNCORRELATED
+        is_known = position % 4 in _KNOWN and not is_marked
+        array = f'["{profile.tenant_id}",{reference}]' if is_known else f'["{profile.tenant_id}",{reference},"{profile.status}"]'
+        event_id = "usage:" + sha256(array.encode()).hexdigest()[:32]
         cell = self.truth.cell(timestamp // DAY_MS, profile.index)
-        cell.nanos += nanos
-        cell.latencies.append(latency)
-        array = f'["{profile.tenant_id}",{reference},"{profile.status}"]'
-        made = "usage:" + sha256(array.encode()).hexdigest()[:32], body.encode()
+        if is_marked:
+            self.truth.counts[Irregularity.UNCORRELATED] += 1
+            cell.add_uncorrelated(nanos)
+            more = ',"correlated":false'
+        else:
+            more = self._tell_more(position, draw, nanos, cell)
+            cell.add_outcome(nanos, latency)
+        own = f',"event_id":"{event_id}"' if is_known else ""
+        made = event_id, f'{profile.head}{latency},"cost":{cost}{profile.foot}{timestamp}{ids}{own}{more}}}'.encode()
         if len(self._past) < REMEMBERED:
             self._past.append(made)
         else:
             self._past[position % REMEMBERED] = made
         return made
+
+    def _tell_more(self, position: int, draw: int, nanos: int, cell: ProfileDay) -> str:
+        """Return the tokens of one event in eight, every second of them estimated."""
+        if position % 8 != _TELLS_TOKENS:
+            return ""
+        tokens = draw & 0xFFFF, draw & 0xFFF, (draw >> 16) & 0x3FF  # input, of it cached, output
+        cell.add_tokens(*tokens)
+        told = (
+            f',"model":"large","input_tokens":{tokens[0]},"cached_tokens":{tokens[1]},"output_tokens":{tokens[2]},"price":"openai/large#3"'
+        )
+        if position % 16 != _TELLS_TOKENS:
+            return told
+        cell.estimated_nanos += nanos
+        return f'{told},"estimated":true'
 
     def _make_cost(self, position: int, about: float) -> tuple[str, int]:
         """Return the cost as text and in whole 1e-9, rounded half up."""
@@ -103,12 +131,28 @@ class Load:
         self.truth.counts[kind] += 1
         event_id, body = self._rng.choice(self._past)
         message_id = f"{kind.value}:{self.plan.seed}:{position}"
+        if kind is Irregularity.ADJUSTMENT:
+            return self._make_adjustment(position, event_id, orjson.loads(body))
         if kind is Irregularity.MALFORMED:
             return message_id, damage(body, self.truth.counts[kind])
         if kind is Irregularity.CONFLICT:
             self.truth.conflict_ids.append(event_id)
             return message_id, _contradict(body)
         return message_id, body if position % 4 else _repeat_later(body)
+
+    def _make_adjustment(self, position: int, corrected: str, event: dict[str, Any]) -> LoadMessage:
+        """Adjust an earlier event: at its time, by an amount of either sign."""
+        profile = self._population.adjustments[event["tenant_id"], event["provider_id"]]
+        nanos, timestamp = self._rng.randint(-MOST_ADJUSTED, MOST_ADJUSTED), event["timestamp"]
+        self.truth.cell(timestamp // DAY_MS, profile.index).add_adjustment(nanos)
+        event_id = derive_identity("adjustment", "bill", profile.tenant_id, f"load-{self.plan.seed}-{position}")
+        own = f',"event_id":"{event_id}","adjustment":"bill","adjusts":"{corrected}","reason":"of a load"'
+        return event_id, f"{profile.head}{_write_nanos(nanos)}{profile.foot}{timestamp}{own}}}".encode()
+
+
+def _write_nanos(nanos: int) -> str:
+    """Return the amount as JSON, with a decimal point."""
+    return f"{'-' if nanos < 0 else ''}{abs(nanos) // 1_000_000_000}.{abs(nanos) % 1_000_000_000:09d}"
 
 
 def _make_ids(position: int, digits: str) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from router.core.errors import Misconfigured
 
 DAY_MS = 86_400_000
 MAX_DAYS = 3660
+SHARES = ("duplicates", "malformed", "late", "adjustments", "uncorrelated")  # of a plan, each the value of an irregularity
 
 
 class Irregularity(Enum):
@@ -20,6 +21,8 @@ class Irregularity(Enum):
     CONFLICT = "conflicts"  # the identity of an event, with other content
     MALFORMED = "malformed"
     LATE = "late"  # a good event with a timestamp long before its neighbours'
+    ADJUSTMENT = "adjustments"  # of an earlier event, up or down
+    UNCORRELATED = "uncorrelated"  # an outcome that is marked, because its assignment is not known
 
 
 class LoadPlan(Struct, frozen=True, kw_only=True):
@@ -29,6 +32,8 @@ class LoadPlan(Struct, frozen=True, kw_only=True):
     duplicates: float = 0.02
     late: float = 0.01
     malformed: float = 0.001
+    adjustments: float = 0.005
+    uncorrelated: float = 0.005
     conflicts: int = 5
     tenants: int = 20
     days: float = 3.0  # the events' timestamps rise from this long before `until`
@@ -36,7 +41,7 @@ class LoadPlan(Struct, frozen=True, kw_only=True):
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("duplicates", "late", "malformed"):
+        for name in SHARES:
             if not 0 <= getattr(self, name) <= 1:
                 raise Misconfigured(name, "a share, from 0 to 1")
         for name, least in (("events", 1), ("conflicts", 0), ("tenants", 1)):
@@ -45,7 +50,7 @@ class LoadPlan(Struct, frozen=True, kw_only=True):
         if not 0 < self.days <= MAX_DAYS:
             raise Misconfigured("days", f"above 0, at most {MAX_DAYS}")
         if sum(count for _, count in self._count_irregular()) >= self.events:
-            raise Misconfigured("duplicates, late, malformed, conflicts", "leave no event that is as it should be")
+            raise Misconfigured(f"{', '.join(SHARES)}, conflicts", "leave no event that is as it should be")
 
     def draw_irregular(self) -> dict[int, Irregularity]:
         """Return the irregular positions. The first message is a good one, so that there is an event to repeat."""
@@ -54,5 +59,5 @@ class LoadPlan(Struct, frozen=True, kw_only=True):
         return {next(drawn): kind for kind, count in counts for _ in range(count)}
 
     def _count_irregular(self) -> list[tuple[Irregularity, int]]:
-        shares = ((Irregularity.DUPLICATE, self.duplicates), (Irregularity.MALFORMED, self.malformed), (Irregularity.LATE, self.late))
+        shares = ((Irregularity(name), getattr(self, name)) for name in SHARES)
         return [*((kind, round(share * self.events)) for kind, share in shares), (Irregularity.CONFLICT, self.conflicts)]

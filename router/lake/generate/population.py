@@ -1,4 +1,7 @@
-"""Tenants by Zipf's law, a few providers and types for each, how long a call takes and what it costs."""
+"""Tenants by Zipf's law, a few providers and types for each, how long a call takes and what it costs.
+
+Adjustments have profiles of their own, which no ordinary event is drawn from.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from itertools import accumulate
 from random import Random
 
 from msgspec import Struct
+
+from router.contracts.usage import ADJUSTMENT_TYPE
 
 PROVIDER_SHARES = {"openai": (0.45, 1.0), "anthropic": (0.35, 1.25), "mistral": (0.15, 0.6), "local-llm": (0.05, 2.5)}  # share, slowness
 TYPES = {"chat": (0.6, 800, 4_000_000), "embedding": (0.3, 60, 20_000), "image": (0.1, 6_000, 40_000_000)}  # share, ms, cost in 1e-9
@@ -35,6 +40,9 @@ class Population:
         weighted = list(_weigh_profiles(tenants))
         self.profiles = [_make_profile(index, *of) for index, (of, _) in enumerate(weighted)]
         self.cumulative_weights = list(accumulate(weight for _, weight in weighted))
+        self.adjustments: dict[tuple[str, str], Profile] = {}
+        for tenant, provider in dict.fromkeys((one.tenant_id, one.provider_id) for one in self.profiles):
+            self.adjustments[tenant, provider] = _make_adjusting(len(weighted) + len(self.adjustments), tenant, provider)
         self.factors = [rng.lognormvariate(0, 0.6) for _ in range(FACTORS)]
 
 
@@ -44,6 +52,15 @@ def _weigh_profiles(tenants: int) -> Iterator[tuple[tuple[str, str, str, str], f
             for event_type, (of_type, _, _) in TYPES.items():
                 for status, of_status in STATUS_SHARES.items():
                     yield (f"tenant-{rank:03d}", provider, event_type, status), of_provider * of_type * of_status / (rank + 1)
+
+
+def _make_adjusting(index: int, tenant: str, provider: str) -> Profile:
+    head = f'{{"version":"1","tenant_id":"{tenant}","provider_id":"{provider}","event_type":"{ADJUSTMENT_TYPE}","latency_ms":0,"cost":'
+    foot = ',"status":"success","timestamp":'
+    return Profile(
+        index=index, tenant_id=tenant, provider_id=provider, event_type=ADJUSTMENT_TYPE, status="success", latency_ms=0.0, nanos=0.0,
+        head=head, foot=foot,
+    )  # fmt: skip
 
 
 def _make_profile(index: int, tenant: str, provider: str, event_type: str, status: str) -> Profile:

@@ -21,10 +21,40 @@ _EPOCH = date(1970, 1, 1)
 
 
 class ProfileDay(Struct, gc=False):
-    """The events of one profile on one day."""
+    """The events of one profile on one day. `nanos`: outcomes and adjustments; `latencies`: one of each outcome."""
 
     nanos: int = 0
     latencies: array[int] = array("q")
+    adjustment_count: int = 0
+    adjustment_nanos: int = 0
+    uncorrelated_count: int = 0
+    uncorrelated_nanos: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    estimated_nanos: int = 0
+
+    @property
+    def accepted(self) -> int:
+        return len(self.latencies) + self.adjustment_count + self.uncorrelated_count
+
+    def add_outcome(self, nanos: int, latency: int) -> None:
+        self.nanos += nanos
+        self.latencies.append(latency)
+
+    def add_adjustment(self, nanos: int) -> None:
+        self.nanos += nanos
+        self.adjustment_count += 1
+        self.adjustment_nanos += nanos
+
+    def add_uncorrelated(self, nanos: int) -> None:
+        self.uncorrelated_count += 1
+        self.uncorrelated_nanos += nanos
+
+    def add_tokens(self, told: int, cached: int, given: int) -> None:
+        self.input_tokens += told
+        self.cached_tokens += cached
+        self.output_tokens += given
 
 
 class Truth:
@@ -48,11 +78,12 @@ class Truth:
 
     @property
     def accepted(self) -> int:
-        return sum(len(cell.latencies) for _, _, cell in self._iterate_cells())
+        """The events in silver."""
+        return sum(cell.accepted for _, _, cell in self._iterate_cells())
 
     @property
     def nanos(self) -> int:
-        """The cost of all accepted events, in 1e-9."""
+        """The bill of all, in 1e-9."""
         return sum(cell.nanos for _, _, cell in self._iterate_cells())
 
     def make_rows(self) -> list[Row]:
@@ -100,8 +131,21 @@ def _make_row(day: int, profile: Profile, cell: ProfileDay) -> Row:
         "day": str(_EPOCH + timedelta(days=day)),
         "count": len(ordered),
         "cost": format_money(cell.nanos),
-        **{f"latency_p{percent}_ms": ordered[ceil(len(ordered) * percent / 100) - 1] for percent in (50, 95, 99)},
+        **{f"latency_p{percent}_ms": _find_percentile(ordered, percent) for percent in (50, 95, 99)},
         "latency_sum_ms": sum(ordered),
-        "latency_min_ms": ordered[0],
-        "latency_max_ms": ordered[-1],
+        "latency_min_ms": min(ordered, default=None),
+        "latency_max_ms": max(ordered, default=None),
+        "adjustment_count": cell.adjustment_count,
+        "adjustment_cost": format_money(cell.adjustment_nanos),
+        "uncorrelated_count": cell.uncorrelated_count,
+        "uncorrelated_cost": format_money(cell.uncorrelated_nanos),
+        "input_tokens": cell.input_tokens,
+        "cached_tokens": cell.cached_tokens,
+        "output_tokens": cell.output_tokens,
+        "estimated_cost": format_money(cell.estimated_nanos),
     }
+
+
+def _find_percentile(rising: list[int], percent: int) -> int | None:
+    """By nearest rank; None: there is no outcome."""
+    return rising[ceil(len(rising) * percent / 100) - 1] if rising else None

@@ -121,7 +121,7 @@ def _sum_one(one: BudgetSum, rows: pa.Table, by_policy: np.ndarray) -> tuple[int
     mine = (time >= one.starts_s * MICROS) & (time < one.ends_s * MICROS) & (rows["seq"].to_numpy() <= one.complete)
     mine &= rows["tenant_id"].to_numpy(zero_copy_only=False) == one.tenant_id
     named = rows["budget"].to_numpy(zero_copy_only=False)
-    counted = np.equal(named, None)
+    counted = rows["budget"].is_null().to_numpy()
     if one.provider_id is not None:
         counted &= rows["provider_id"].to_numpy(zero_copy_only=False) == one.provider_id
     if one.policy_id is not None:

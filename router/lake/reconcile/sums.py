@@ -112,14 +112,13 @@ def _find_kinds(rows: pa.Table) -> dict[EventKind, pa.Array]:
         np.equal(rows[name].to_numpy(zero_copy_only=False), said) for name, said in (("correlated", False), ("estimated", True))
     )
     adjusts = rows["adjustment"].is_valid().to_numpy()
-    kinds = {
-        "outcomes": ~marked & ~adjusts,
-        "estimated": ~marked & ~adjusts & estimated,
-        "money": ~marked,
-        "adjustments": adjusts,
-        "uncorrelated": marked,
+    return {
+        "outcomes": pa.array(~marked & ~adjusts),
+        "estimated": pa.array(~marked & ~adjusts & estimated),
+        "money": pa.array(~marked),
+        "adjustments": pa.array(adjusts),
+        "uncorrelated": pa.array(marked),
     }
-    return {kind: pa.array(mask.astype(bool)) for kind, mask in kinds.items()}
 
 
 def _keep(values: pa.ChunkedArray | pa.Array, mask: pa.Array) -> pa.ChunkedArray | pa.Array:

@@ -73,7 +73,9 @@ def _make_column(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _hash_content(body: UsageBody) -> bytes:
-    """Hash provider, type, latency and cost into eight bytes, and what an adjustment corrects: two events of one identity conflict if these differ."""
+    """Hash provider, type, latency and cost into eight bytes: two events of one identity conflict if these differ.
+
+    Of an adjustment also what it corrects, and where it counts."""
     content = f"{body.provider_id}\0{body.event_type}\0{body.latency_ms}\0{body.cost}"
     if body.adjustment is not None:
         content += f"\0{body.adjustment}\0{body.adjusts}\0{body.budget}"

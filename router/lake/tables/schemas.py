@@ -55,7 +55,7 @@ TABLE_DESCRIPTIONS = {
     "quarantine": "messages that are no usage event, and the reason",
     "silver": "the events that count: each identity once, the lowest sequence",
     "duplicates": "an identity again with the same content, and the sequence that counts",
-    "conflicts": "an identity again with other content (provider, type, latency, cost), and both",
+    "conflicts": "an identity again with other content (provider, type, latency, cost; of an adjustment what it corrects), and both",
     "gold_minute": "partial sums a minute (UTC) of all tenants together, mergeable: add them up over what you group by",
     "gold_hour": "partial sums an hour, by tenant",
     "gold_day": "the same a day: what reports read",

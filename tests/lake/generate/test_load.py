@@ -4,7 +4,7 @@ import pytest
 
 from router.core.errors import Misconfigured
 from router.lake.generate import Load, LoadPlan
-from tests.support.lake_load import as_event, id_of, read_plainly
+from tests.support.lake_load import COSTS, COUNTS, as_event, id_of, read_plainly
 
 PLAN = LoadPlan(events=6_000, duplicates=0.05, late=0.02, malformed=0.01, conflicts=7, tenants=4, seed=3)
 
@@ -23,23 +23,26 @@ def test_the_truth_is_what_a_plain_reader_counts() -> None:
     assert rows.keys() == cells.keys()
     for key, cell in cells.items():
         row, latencies = rows[key], cell["latencies"]
-        assert row["cost"] == f"{cell['cost']:.9f}"
+        assert {name: row[name] for name in COSTS} == {name: f"{cell[name]:.9f}" for name in COSTS}
+        assert {name: row[name] for name in COUNTS} == {name: cell[name] for name in COUNTS}
         assert (row["count"], row["latency_sum_ms"]) == (len(latencies), sum(latencies))
-        assert (row["latency_min_ms"], row["latency_max_ms"]) == (min(latencies), max(latencies))
+        assert (row["latency_min_ms"], row["latency_max_ms"]) == (min(latencies, default=None), max(latencies, default=None))
+    assert all(any(cell[name] for cell in cells.values()) for name in (*COSTS, *COUNTS))
 
 
 def test_each_kind_is_there_exactly_as_often_as_planned() -> None:
     load, messages = a_load()
     told = load.truth.to_json()
     assert len(messages) == 6_000
-    assert {name: told[name] for name in ("duplicates", "late", "malformed", "conflicts")} == {
-        "duplicates": 300, "late": 120, "malformed": 60, "conflicts": 7,
+    assert {name: told[name] for name in ("duplicates", "late", "malformed", "conflicts", "adjustments", "uncorrelated")} == {
+        "duplicates": 300, "late": 120, "malformed": 60, "conflicts": 7, "adjustments": 30, "uncorrelated": 30,
     }  # fmt: skip
 
 
 def test_a_good_message_s_id_is_the_identity_of_its_body() -> None:
     _, messages = a_load()
     good = [(message_id, as_event(body)) for message_id, body in messages if message_id.startswith("usage:")]
+    assert {"event_id" in body for _, body in good if body is not None} == {True, False}
     assert len(good) == 6_000 - 300 - 60 - 7
     assert all(body is not None and message_id == id_of(body) for message_id, body in good)
 

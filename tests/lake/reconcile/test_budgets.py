@@ -78,7 +78,9 @@ def test_what_is_not_is_named(tmp_path: Path, one: BudgetSum) -> None:
         ({"adjustment": "bill"}, a_sum()),
     ],
 )
-def test_marked_cost_is_in_no_budget_and_an_adjustment_in_the_one_that_it_names(tmp_path: Path, marks: dict[str, Any], one: BudgetSum) -> None:
+def test_marked_cost_is_in_no_budget_and_an_adjustment_in_the_one_that_it_names(
+    tmp_path: Path, marks: dict[str, Any], one: BudgetSum
+) -> None:
     """UL-39, UL-40: the third event is of the provider `openai`, by the policy `gold`."""
     tables = some_tables()
     tables["silver"][2] |= marks

@@ -102,9 +102,7 @@ async def test_the_bill_of_an_assignment_meters_each_of_its_results(jetstream: J
 
 
 @pytest.mark.parametrize("named", [{"assignment_id": "a-1"}, {"request_id": "r-1"}])
-async def test_a_bill_is_heard_of_by_either_of_its_ids(
-    jetstream: JetStream, nats_url: str, tmp_path: Path, named: dict[str, str]
-) -> None:
+async def test_a_bill_is_heard_of_by_either_of_its_ids(jetstream: JetStream, nats_url: str, tmp_path: Path, named: dict[str, str]) -> None:
     await worked(jetstream, 1, status="error", **named)
     assert (await checked(nats_url, tmp_path, (), A_BILL)).verdict == "ok"
 

@@ -165,7 +165,12 @@ def test_adjustments_are_a_line_of_their_own_and_what_is_marked_costs_nothing(la
     adjusted, chat, totals = lines["usage.adjustment"], lines["chat"], report.totals
     assert (adjusted.count, adjusted.cost, adjusted.figures["adjustment_count"], adjusted.error_rate) == (0, Decimal("-0.5"), 1, 0.0)
     assert (set(adjusted.percentiles.values()), adjusted.figures["latency_min_ms"]) == ({None}, None)
-    assert (chat.count, chat.cost, chat.figures["uncorrelated_count"], chat.figures["uncorrelated_cost"]) == (1, Decimal(2), 1, Decimal(10**9))
+    assert (chat.count, chat.cost, chat.figures["uncorrelated_count"], chat.figures["uncorrelated_cost"]) == (
+        1,
+        Decimal(2),
+        1,
+        Decimal(10**9),
+    )
     assert totals is not None
     assert (totals.count, totals.cost, totals.figures["adjustment_cost"]) == (1, Decimal("1.5"), Decimal("-0.5"))
 

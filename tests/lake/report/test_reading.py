@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from router.lake.report import UsageQuery, read_report
 from tests.support.lake_commits import replace_files
 from tests.support.lake_gold import Use, a_warehouse
-from tests.support.lake_jobs import Lake, a_body
+from tests.support.lake_jobs import Lake, a_body, an_adjustment
 
 PAGE = Path(__file__).parents[3] / "docs/how-to/read-the-tables.md"
 
@@ -34,17 +34,18 @@ def type_in(home: Path, *headings: str) -> dict[str, Any]:
 
 def test_python_and_duckdb_see_what_is_committed_and_no_file_more(lake: Lake) -> None:
     """UL-6."""
-    lake.take(a_body("r-1", cost="1.5"), a_body("r-2", tenant_id="zed", cost="0.000000001"))
+    lake.take(a_body("r-1", cost="1.5"), a_body("r-2", tenant_id="zed", cost="0.000000001"), a_body("r-3", cost="9.0", correlated=False))
+    lake.take(an_adjustment(cost="-0.25"), an_adjustment("b", cost="-9.0", adjustment="budget", budget="month"))
     (file,) = [file for file in lake.warehouse.files("silver") if file.rows][:1]
     left = lake.home / file.path
     pq.write_table(pq.read_table(left), left.with_name("of-a-job-that-died.parquet"))
     lake.warehouse.tables["gold_day"].commit(lake.warehouse.files("gold_day"), lambda _: [])  # a batch without its cut
     found = type_in(lake.home, "Python", "DuckDB")
     assert sorted((row["tenant_id"], row["cost_sum"]) for row in found["costs"]) == [
-        ("acme", Decimal("1.5")),
+        ("acme", Decimal("1.25")),
         ("zed", Decimal("0.000000001")),
     ]
-    assert found["rows"] == [("acme", 1, Decimal("1.500000000")), ("zed", 1, Decimal("0.000000001"))]
+    assert found["rows"] == [("acme", 1, Decimal("1.250000000")), ("zed", 1, Decimal("0.000000001"))]
 
 
 def test_a_table_that_was_rewritten_is_read_as_of_the_cut(tmp_path: Path) -> None:
