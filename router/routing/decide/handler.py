@@ -50,6 +50,7 @@ from router.routing.decide.recorder import Evaluator
 from router.routing.decide.replies import refuse_request, reply_to, reply_without_assignment
 from router.routing.decide.single_flight import SingleFlight
 from router.routing.extensions import ExtensionRegistry, Invoker, NullCaller, PipelineResult, PipelineRunner
+from router.routing.extensions.ports import NULL_METER
 from router.routing.measurements import NO_FIGURES, LearnedFigures
 from router.routing.policy import (
     NO_STATES,
@@ -142,7 +143,9 @@ class DecideHandler:
         self._rates: RateLimiter = rates if rates is not None else RateLimits()
         self._push = push
         self._extensions = (
-            extensions if extensions is not None else PipelineRunner(ExtensionRegistry(), Invoker(NullCaller()))
+            extensions
+            if extensions is not None
+            else PipelineRunner(ExtensionRegistry(), Invoker(NullCaller(), None, None, NULL_METER), meter=NULL_METER)
         )  # none is registered
         self._in_progress: SingleFlight[None] = SingleFlight()
         self._assignments = assignments  # assignments of earlier requests, for those that follow one up
