@@ -283,7 +283,7 @@ class DecideHandler:
 
     async def _count_pipeline(self, policy: Policy, request: RouteRequest, running: Awaitable[PipelineResult]) -> PipelineResult:
         result = await running
-        self._canaries.on_decided(policy, result.answer, is_pushed=self._is_pushed(request))
+        self._canaries.on_decided(policy, request.tenant_id, result.answer, is_pushed=self._is_pushed(request))
         return result
 
     def _is_pushed(self, request: RouteRequest) -> bool:
@@ -343,7 +343,7 @@ class DecideHandler:
             return limited
         answer = self._choose_or_wait(policy, request, now, previous)
         if policy.arm is not None:
-            self._canaries.on_decided(policy, answer, is_pushed=self._is_pushed(request))
+            self._canaries.on_decided(policy, request.tenant_id, answer, is_pushed=self._is_pushed(request))
         return answer
 
     def _choose_or_wait(self, policy: Policy, request: RouteRequest, now: float, previous: PreviousAttempt | None) -> Decision | Refusal:
