@@ -61,14 +61,14 @@ def merge_breakers(lines: ByNode) -> dict[str, object]:
     merged: dict[str, object] = {name: value for name, value in lines[0][1].items() if name != "opened_at_ms"}
     merged.update(state=state, failure_count=max(line.get("failure_count", 0) for _, line in lines))
     merged.update(error_rate=max(line.get("error_rate", 0.0) for _, line in lines), **_opening(lines, "state", "opened_at_ms"))
-    if not_closed := _merge_not_closed(lines):
+    if not_closed := _merge_tenants(lines):
         merged["not_closed"] = not_closed
     figures = ("state", "opened_at_ms", "failure_count", "error_rate")
     merged["nodes"] = {node: {name: line[name] for name in figures if name in line} for node, line in lines if _has_failures(line)}
     return merged
 
 
-def _merge_not_closed(lines: ByNode) -> dict[str, str]:
+def _merge_tenants(lines: ByNode) -> dict[str, str]:
     """By tenant, the worst state that any node has."""
     found: dict[str, str] = {}
     for _, line in lines:

@@ -57,10 +57,10 @@ def compute_evidence(pairs: Sequence[Pair], ratio: float, alternatives: Sequence
     """
     if len(pairs) == 1:
         return sum(weight * _compare(pairs[0], ratio, times) for times, weight in alternatives)
-    return sum(weight * prod(_bound(_compare(pair, ratio, times), most) for pair in pairs) for times, weight in alternatives)
+    return sum(weight * prod(_limit(_compare(pair, ratio, times), most) for pair in pairs) for times, weight in alternatives)
 
 
-def _bound(likelihoods: float, most: float) -> float:
+def _limit(likelihoods: float, most: float) -> float:
     return min(KEPT + (1 - KEPT) * likelihoods, most)
 
 

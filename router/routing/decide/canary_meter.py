@@ -16,14 +16,3 @@ class CanaryMeter(Protocol):
 
     def on_shadow(self, policy: Policy, answer: Decision | Refusal, shadow: Decision | Refusal) -> None:
         """A shadow decided beside `answer`."""
-
-
-class NullCanaryMeter:
-    """Counts nothing."""
-
-    def on_decided(self, policy: Policy, tenant_id: str, answer: Decision | Refusal, *, is_pushed: bool) -> None: ...
-
-    def on_shadow(self, policy: Policy, answer: Decision | Refusal, shadow: Decision | Refusal) -> None: ...
-
-
-NULL_CANARY_METER = NullCanaryMeter()
