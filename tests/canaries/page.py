@@ -45,11 +45,12 @@ SHARED = """
 ## A policy that all tenants may use
 
 Ten tenants, the first of which has a third of the requests. A spiteful one reports an error for each of its requests that the candidate
-decided, and for no other; what it may do is to keep the canary going until its time is over.
+decided, and for no other; what it may do is to keep the canary going until its time is over. {count} canaries in each cell.
 
 | first tenant | candidate | share | rolled back | median | 90 % within | promoted early |
 | --- | --- | ---: | ---: | ---: | ---: | ---: |
 """
+SHARED_PART = 5  # a fifth of the canaries: each verdict looks at every group of tenants
 TENANTS = tuple(1 / number for number in range(1, 11))
 
 
@@ -77,11 +78,15 @@ def write_page(count: int) -> str:
     slower = [_play(share, 0.1, Arm(0.1, median_ms=200), rng, count, WORSE_OUTCOMES) for share in SHARES]
     parts = [HEAD.format(count=count, seed=SEED, same=SAME_OUTCOMES), *map(_write_same, same)]
     parts += [WORSE.format(worse=WORSE_OUTCOMES), *map(_write_worse, worse), SLOWER, *map(_write_worse, slower)]
-    parts += [SHARED, *_write_shared(rng, count)]
-    return "".join(parts)
+    return "".join([*parts, write_shared(count // SHARED_PART)])
 
 
-def _write_shared(rng: random.Random, count: int) -> Iterator[str]:
+def write_shared(count: int) -> str:
+    """The last section; seeded by itself."""
+    return "".join([SHARED.format(count=count), *_write_shared_rows(random.Random(SEED), count)])
+
+
+def _write_shared_rows(rng: random.Random, count: int) -> Iterator[str]:
     rows = (("honest", "no different", 0.1), ("spiteful", "no different", 0.1), ("honest", "fails twice as often", 0.2))
     for first, candidate, rate in rows:
         for share in (0.05, 0.5):

@@ -9,9 +9,12 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from router.contracts.provider import INVOKE, INVOKE_STREAM
 from tests.support.admin import call
 from tests.support.extension_pipeline import Extension, PipelinePlace, a_pipeline, breaks, passes
 from tests.support.policy import a_document
+from tests.support.providers import an_entry, answers, register, says_no, serve_provider
+from tests.support.service import a_router, settings_for
 from tests.support.stories import a_request, ask
 
 GUARD = {"guard": {"kind": "validator", "timeout_ms": 20_000}}
@@ -48,6 +51,36 @@ async def test_one_tenants_requests_that_break_an_extension_leave_it_open_to_the
         assert [one["ok"] for one in honest] == [True] * 3, honest
         state = (await call(nc, "get_circuit_breaker_states"))["states"]["guard"]
         assert (state["state"], state["not_closed"]) == ("open", {"spiteful": "open"})
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+async def test_one_tenants_invocations_that_break_a_provider_leave_it_open_to_the_others(
+    nc: Client, nats_url: str, prefix: str, is_stream: bool
+) -> None:
+    async def answer(message: Msg) -> None:
+        await (says_no(500) if json.loads(message.data)["tenant_id"] == "spiteful" else answers)(message)
+
+    async with a_router(settings_for(nats_url, prefix)) as router, serve_provider(nc, answer):
+        await register(router, an_entry())
+        for _ in range(12):
+            assert await code_of(nc, "spiteful", is_stream=is_stream) is not None
+        assert await code_of(nc, "spiteful", is_stream=is_stream) == "extension_unavailable"
+        assert await code_of(nc, "acme", is_stream=is_stream) is None
+
+
+async def code_of(nc: Client, tenant: str, *, is_stream: bool) -> str | None:
+    """Of an invocation's failure; None: it was answered."""
+    body = json.dumps({"provider_id": "echo", "tenant_id": tenant, "body": "hello"}).encode()
+    if not is_stream:
+        answer = await nc.request(INVOKE, body, timeout=30)
+        return json.loads(answer.data).get("error_code")  # type: ignore[no-any-return]
+    inbox = nc.new_inbox()
+    heard = await nc.subscribe(inbox)
+    await nc.publish(INVOKE_STREAM, body, reply=inbox)
+    while not (chunk := json.loads((await heard.next_msg(timeout=30)).data))["done"]:
+        continue
+    await heard.unsubscribe()
+    return chunk["metadata"].get("error_code")  # type: ignore[no-any-return]
 
 
 async def test_an_extension_that_fails_for_two_tenants_is_left_alone_by_all(nc: Client, at: PipelinePlace) -> None:
