@@ -16,13 +16,14 @@ from bench import requests
 from bench.broker import POLICIES
 from bench.child import Ready
 from bench.question import Measured
+from bench.sides.choosing import make_chooser
 from bench.stretch import MIB, peak_bytes
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.request import RouteRequest
 from router.core.clock import steady
 from router.core.message import Message
-from router.routing.decide import ProviderChooser, read
-from router.routing.policy import Averages, PolicyTable, ProviderBreakers, ProviderTracker, Sessions, evaluate, load_policy
+from router.routing.decide import read
+from router.routing.policy import Averages, PolicyTable, ProviderBreakers, ProviderTracker, evaluate, load_policy
 
 T = TypeVar("T")
 KEPT = 1000  # different arguments, used in turn
@@ -58,7 +59,7 @@ async def choose(ready: Ready, *, count: int, states: str) -> Measured:
     if states == "breaker":
         for _ in range(FAILURES):
             _observe(providers, "openai", "timeout")
-    chooser = ProviderChooser(Sessions(), Uncounted(), states=providers.states_of, on_decision=providers.breakers.on_decision)
+    chooser = make_chooser(states=providers.states_of, on_decision=providers.breakers.on_decision)
     asked = [make_request(number) for number in range(KEPT)]
     return {"choose_us": time_each(lambda one: chooser.choose(policy, one, steady(), None), asked, count), "peak_mib": peak_bytes() / MIB}
 
@@ -92,16 +93,12 @@ def _chooser_of(strategy: dict[str, object] | None) -> Callable[[RouteRequest], 
         for _ in range(LEARNED):
             _observe(providers, provider.name, "success")
     figures = providers.measurements.figures_of
-    chooser = ProviderChooser(Sessions(), Uncounted(), states=providers.states_of, figures=figures)
+    chooser = make_chooser(states=providers.states_of, figures=figures)
     return lambda one: chooser.choose(policy, one, steady(), None)
 
 
 def _observe(providers: ProviderTracker, name: str, status: str) -> None:
     providers.observe(requests.TENANT, name, latency_ms=700, cost=0.01, status=status, error_code=None, assignment_id="a", listed_cost=0.01)
-
-
-class Uncounted:
-    def on_session(self, outcome: str) -> None: ...
 
 
 async def read_forms(ready: Ready, *, count: int) -> Measured:

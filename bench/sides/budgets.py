@@ -12,13 +12,13 @@ from bench import requests
 from bench.broker import POLICIES
 from bench.child import Ready
 from bench.question import Measured
-from bench.sides.alone import KEPT, TURNS, Uncounted, make_request, time_each
+from bench.sides.alone import KEPT, TURNS, make_request, time_each
+from bench.sides.choosing import make_chooser
 from bench.stretch import MIB, peak_bytes
 from router.contracts.request import RouteRequest
 from router.core.clock import steady
 from router.routing.budgets import Budget, BudgetTable, TenantBudgets
-from router.routing.decide import ProviderChooser
-from router.routing.policy import Sessions, load_policy
+from router.routing.policy import load_policy
 
 Choose = Callable[[RouteRequest], object]
 
@@ -50,7 +50,7 @@ def _choose_by(table: BudgetTable | None) -> Choose:
     document = orjson.loads((POLICIES / "_shared/default.json").read_bytes())
     policy = load_policy(orjson.dumps({**document, "sticky": None}), "_shared", "default").policy
     tenants: Mapping[str, TenantBudgets] = table.tenants if table is not None else {}
-    chooser = ProviderChooser(Sessions(), Uncounted(), budgets=tenants)
+    chooser = make_chooser(budgets=tenants)
     if table is None:
         return lambda one: chooser.choose(policy, one, steady(), None)
 

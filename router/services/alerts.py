@@ -1,7 +1,7 @@
 """Publishes alerts for operators on `beamline.alert.v1.{severity}`, each cause at most once per interval
 (docs/reference/contracts.md#alerts).
 
-raise_alert ── same cause within the interval ──> dropped
+raise_alert ── same cause within the interval ──> dropped; so is a new cause while its component has very many
     ├── connected ──> published, not stored
     └── not connected ──> queued (the newest 100), published after the reconnect
 """
@@ -9,7 +9,7 @@ raise_alert ── same cause within the interval ──> dropped
 from __future__ import annotations
 
 import uuid
-from collections import deque
+from collections import defaultdict, deque
 
 from msgspec.structs import replace
 
@@ -28,7 +28,8 @@ class Alerts:
 
     def __init__(self, node_id: str, every_s: float, clock: Clock = steady) -> None:
         self._node_id = node_id
-        self._rate_limit = LogRateLimit(every_s=every_s, clock=clock)
+        # One for each component: causes hold names that workers and tenants choose, and many of one kind silence no other kind.
+        self._limits = defaultdict[str, LogRateLimit](lambda: LogRateLimit(every_s=every_s, clock=clock))
         self._connection: Connection | None = None
         self._queue: deque[tuple[str, bytes]] = deque(maxlen=MAX_QUEUED)
 
@@ -38,7 +39,7 @@ class Alerts:
         self.flush()
 
     def raise_alert(self, alert: Alert) -> None:
-        if not self._rate_limit.allow(alert.cause):
+        if not self._limits[alert.component].allow(alert.cause):
             return
         log.info(events.ALERT_RAISED, severity=alert.severity, component=alert.component, cause=alert.cause)
         published = replace(alert, metadata={**alert.metadata, "cause": alert.cause, "router_node_id": self._node_id})

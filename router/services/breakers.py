@@ -1,6 +1,6 @@
 """All circuit breakers of this process, joined with metrics, logs, alerts, other instances and admin services.
 
-extensions   by extension id, for this process only
+extensions   by extension id and tenant, for this process only
 providers    by (tenant, provider), fed by results; openings and closings are shared (`shared_breakers`)
 """
 
@@ -8,12 +8,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from itertools import islice
 
 from router.config.service import ExtensionBreakerConfig
 from router.contracts.alert import INFO, WARNING, Alert
 from router.core.clock import Clock, steady
 from router.operations.observability import LogRateLimit, Metrics, events, logs
-from router.routing.breakers import CLOSED, HALF_OPEN, OPEN, BreakerRegistry, BreakerRules, BreakerSnapshot, BreakerTransition
+from router.routing.breakers import (
+    CLOSED,
+    HALF_OPEN,
+    OPEN,
+    BreakerRegistry,
+    BreakerRules,
+    BreakerSnapshot,
+    BreakerTransition,
+    ServiceSnapshot,
+)
 from router.routing.policy import Policy, ProviderBreakers
 from router.services.alerts import Alerts
 from router.services.shared_breakers import SharedBreakers
@@ -22,6 +32,7 @@ log = logs.logger(__name__)
 
 EXTENSION, PROVIDER = "extension", "provider"
 STATES = (CLOSED, OPEN, HALF_OPEN)
+MAX_TENANTS_SHOWN = 20  # of those to which an extension is not open
 
 Label = tuple[str, str]  # kind, name
 
@@ -53,7 +64,7 @@ class Breakers:
 
     def extension_states(self) -> dict[str, dict[str, object]]:
         """By extension id, as `get_circuit_breaker_states` shows them (docs/reference/operators.md#circuit-breakers)."""
-        return {name: {"extension_id": name, **_build_state(snapshot)} for name, snapshot in self.extensions.snapshots().items()}
+        return {name: _build_extension_state(name, snapshot) for name, snapshot in self.extensions.snapshots().items()}
 
     def provider_states(self) -> dict[str, dict[str, object]]:
         """By `{tenant}/{provider}`, of every provider that has a breaker and has reported a result."""
@@ -65,7 +76,7 @@ class Breakers:
     # -- callbacks ------------------------------------------------------------------------------------------------
 
     def _on_extension_change(self, transition: BreakerTransition) -> None:
-        self._report(EXTENSION, transition, self._extension_label(transition.name))
+        self._report(EXTENSION, transition, self._extension_label(transition.name.partition("/")[0]))
 
     def _on_provider_created(self, tenant_id: str, provider_id: str) -> None:
         self._labels.add(self._provider_label(tenant_id, provider_id))
@@ -90,8 +101,9 @@ class Breakers:
         Closed breakers are not visited: there may be thousands, and a scrape must not block the event loop.
         """
         counted = Counter((self._provider_label(*pair), state) for pair, state in self.providers.list_not_closed())
-        counted.update((self._extension_label(name), one.state) for name, one in self.extensions.snapshots().items())
-        for label in self._labels - {label for label, _ in counted}:
+        counted.update((self._extension_label(name), state) for name, state in self.extensions.list_not_closed())
+        extensions = {self._extension_label(name) for name in self.extensions.list_services()}
+        for label in (self._labels | extensions) - {label for label, _ in counted}:
             counted[label, CLOSED] = 1
         return {(*label, state): counted[label, state] for label, _ in list(counted) for state in STATES}
 
@@ -117,6 +129,11 @@ def breaker_rules(config: ExtensionBreakerConfig) -> BreakerRules:
 def build_closed_state(extension_id: str) -> dict[str, object]:
     """The state of an extension before its first call."""
     return {"extension_id": extension_id, **_build_state(BreakerSnapshot(CLOSED, None, 0, 0.0))}
+
+
+def _build_extension_state(name: str, snapshot: ServiceSnapshot) -> dict[str, object]:
+    not_closed = dict(islice(snapshot.not_closed.items(), MAX_TENANTS_SHOWN))
+    return {"extension_id": name, **_build_state(snapshot.worst), "not_closed": not_closed or None}
 
 
 def _build_state(snapshot: BreakerSnapshot) -> dict[str, object]:

@@ -25,7 +25,7 @@ from router.delivery.api import JetStream
 from router.delivery.buckets.entries import BucketEntry
 from router.delivery.shared_info import SharedInfo
 from router.operations.observability import events, logs
-from router.routing.canary import CanaryCounts, CanaryTotals, CanaryVerdict, add_totals, judge
+from router.routing.canary import CanaryCounts, CanaryTotals, CanaryVerdict, add_totals, is_one_sided, judge
 from router.routing.policy import Policy, PolicyTable
 from router.services.alerts import Alerts
 from router.services.policy_store import PolicyStore
@@ -61,11 +61,11 @@ class SharedCanaries(SharedRecords[CanaryCounts]):
         self._counts: dict[Name, CanaryCounts] = {}
         self._others: dict[str, tuple[int, CanaryRecord | None]] = {}  # by key: its revision; None: unreadable
 
-    def on_decided(self, policy: Policy, answer: Decision | Refusal, *, is_pushed: bool) -> None:
+    def on_decided(self, policy: Policy, tenant_id: str, answer: Decision | Refusal, *, is_pushed: bool) -> None:
         if isinstance(answer, Decision) and (is_pushed or answer.metadata.get(ARM) != policy.arm):
             return  # its result is counted, or a budget chose another policy
         if policy.arm is not None:
-            self._find_counts(policy).on_answer(policy.arm, answer)
+            self._find_counts(policy).on_answer(policy.arm, answer, tenant_id)
 
     def on_shadow(self, policy: Policy, answer: Decision | Refusal, shadow: Decision | Refusal) -> None:
         self._find_counts(policy).on_shadow(answer, shadow)
@@ -78,7 +78,7 @@ class SharedCanaries(SharedRecords[CanaryCounts]):
             return
         policy = self._policies.find(known.tenant_id, metadata.get("policy_id", ""))
         if policy is not None and policy.canary is not None and metadata.get("policy_version") == str(policy.version):
-            self._find_counts(policy).on_result(arm, result.status, result.latency_ms)
+            self._find_counts(policy).on_result(arm, result.status, result.latency_ms, known.tenant_id)
 
     def _find_counts(self, policy: Policy) -> CanaryCounts:
         name = policy.tenant_id, policy.policy_id
@@ -147,8 +147,11 @@ class SharedCanaries(SharedRecords[CanaryCounts]):
     async def _judge(self, policy: Policy) -> None:
         if policy.canary is None:
             return
-        verdict, note = judge(policy.canary.plan, self.count_totals(policy), self._wall_clock() * 1000)
+        plan, totals = policy.canary.plan, self.count_totals(policy)
+        verdict, note = judge(plan, totals, self._wall_clock() * 1000)
         if verdict is CanaryVerdict.GO_ON:
+            if is_one_sided(plan, totals):  # an operator may know whether that tenant is to be believed
+                self._alerts.raise_alert(_build_warning(policy, note))
             return
         try:
             version = await self._store.end_canary(policy.tenant_id, policy.policy_id, policy.version, verdict, note)
@@ -174,6 +177,12 @@ class SharedCanaries(SharedRecords[CanaryCounts]):
 
 def _is_of(record: CanaryRecord, policy: Policy) -> bool:
     return (record.tenant_id, record.policy_id, record.version) == (policy.tenant_id, policy.policy_id, policy.version)
+
+
+def _build_warning(policy: Policy, note: str) -> Alert:
+    text = f"The canary of {policy.tenant_id}/{policy.policy_id} is worse for one group of tenants, and goes on: {note}"
+    cause = f"canary_one_sided:{policy.tenant_id}/{policy.policy_id}"
+    return Alert(severity=WARNING, component="router.policy", cause=cause, message=text)
 
 
 def _build_alert(policy: Policy, version: int, note: str) -> Alert:

@@ -45,7 +45,8 @@ class Instances:
         figures = "extension_id, status, success_rate, …, circuit_breaker_state, circuit_breaker_opened_at_ms, updated_at"
         health = f"{{health{{id: {{{figures}, nodes{{node_id: {{status, …}}}}}}}}, router_node_ids[]}}"
         state = "{…, state closed | open | half_open, opened_at_ms?, failure_count, error_rate, nodes{node_id: {state, …}}}"
-        states = f"{{ok, states{{extension_id: {state}}}, providers{{tenant/provider: {state}}}, router_node_id, router_node_ids[]}}"
+        of_extension = f"{state[:-1]}, not_closed{{tenant_id: state}}?}}"
+        states = f"{{ok, states{{extension_id: {of_extension}}}, providers{{tenant/provider: {state}}}, router_node_id, router_node_ids[]}}"
         asks, own = "{about: health | breakers}", "{ok, router_node_id, health or states, providers}"
         return (
             Service("get_extension_health", "How each extension fared in the last minutes", "{}", health, self.read_health),

@@ -41,6 +41,17 @@ SLOWER = """
 | share | error rate | found | median | 90 % within | promoted |
 | ---: | ---: | ---: | ---: | ---: | ---: |
 """
+SHARED = """
+## A policy that all tenants may use
+
+Ten tenants, the first of which has a third of the requests. A spiteful one reports an error for each of its requests that the candidate
+decided, and for no other; what it may do is to keep the canary going until its time is over. {count} canaries in each cell.
+
+| first tenant | candidate | share | rolled back | median | 90 % within | promoted early |
+| --- | --- | ---: | ---: | ---: | ---: | ---: |
+"""
+SHARED_PART = 5  # a fifth of the canaries: each verdict looks at every group of tenants
+TENANTS = tuple(1 / number for number in range(1, 11))
 
 
 @dataclass(frozen=True)
@@ -67,7 +78,24 @@ def write_page(count: int) -> str:
     slower = [_play(share, 0.1, Arm(0.1, median_ms=200), rng, count, WORSE_OUTCOMES) for share in SHARES]
     parts = [HEAD.format(count=count, seed=SEED, same=SAME_OUTCOMES), *map(_write_same, same)]
     parts += [WORSE.format(worse=WORSE_OUTCOMES), *map(_write_worse, worse), SLOWER, *map(_write_worse, slower)]
-    return "".join(parts)
+    return "".join([*parts, write_shared(count // SHARED_PART)])
+
+
+def write_shared(count: int) -> str:
+    """The last section; seeded by itself."""
+    return "".join([SHARED.format(count=count), *_write_shared_rows(random.Random(SEED), count)])
+
+
+def _write_shared_rows(rng: random.Random, count: int) -> Iterator[str]:
+    rows = (("honest", "no different", 0.1), ("spiteful", "no different", 0.1), ("honest", "fails twice as often", 0.2))
+    for first, candidate, rate in rows:
+        for share in (0.05, 0.5):
+            most = WORSE_OUTCOMES if rate > 0.1 else SAME_OUTCOMES
+            kind = {"rng": rng, "share": share, "most": most, "tenants": TENANTS, "is_spiteful": first == "spiteful"}
+            cell = Cell(share, rate, [play(Arm(0.1), Arm(rate), **kind) for _ in range(count)])  # type: ignore[arg-type]
+            rolled, promoted = cell.count(CanaryVerdict.ROLL_BACK), cell.count(CanaryVerdict.PROMOTE)
+            told = f"| {share:.0%} | {rolled} of {count} | {' | '.join(_list_figures(cell))} | {promoted} |"
+            yield f"| {first} | {candidate} {told}\n"
 
 
 def _play(share: float, rate: float, candidate: Arm, rng: random.Random, count: int, most: int) -> Cell:  # noqa: PLR0917

@@ -3,10 +3,12 @@
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import log
 
 from router.contracts.canary import CANDIDATE, CONTROL, CanaryGuard, CanaryPlan
 from router.routing.canary import CanaryCounts, CanaryTotals, CanaryVerdict, add_totals, judge
+from router.routing.policy import SHARED
 
 GUARDS = (CanaryGuard("error_rate", 1.2), CanaryGuard("p95_latency", 1.2))
 NOT_YET_MS, OVER_MS = 0, 10**15
@@ -34,16 +36,31 @@ class Ended:
     why: str
 
 
-def play(control: Arm, candidate: Arm, *, rng: random.Random, share: float = 0.05, most: int = 1000) -> Ended:
-    """Play until a verdict, or until the candidate has had `most` outcomes."""
+def play(
+    control: Arm,
+    candidate: Arm,
+    *,
+    rng: random.Random,
+    share: float = 0.05,
+    most: int = 1000,
+    tenants: Sequence[float] = (),
+    is_spiteful: bool = False,
+) -> Ended:
+    """Play until a verdict, or until the candidate has had `most` outcomes.
+
+    `tenants`: weights, of a policy that all may use; `is_spiteful`: the first of them reports nothing but errors of the candidate.
+    """
     plan = CanaryPlan(document={}, share=share * 100, guards=GUARDS, until_ms=OVER_MS, min_results=100)
-    counts, arms = CanaryCounts("acme", "default", 2), {CONTROL: control, CANDIDATE: candidate}
+    counts, arms = CanaryCounts(SHARED if tenants else "acme", "default", 2), {CONTROL: control, CANDIDATE: candidate}
+    names, weights = [f"tenant-{number}" for number in range(len(tenants) or 1)], list(accumulate(tenants or (1,)))
     latencies = {name: arm.draw_latencies(rng) for name, arm in arms.items()}
     outcomes = 0
     while outcomes < most:
         name = CANDIDATE if rng.random() < share else CONTROL
         latency_ms = latencies[name][int(rng.random() * LATENCIES)]
-        counts.on_result(name, "error" if rng.random() < arms[name].error_rate else "success", latency_ms)
+        tenant = rng.choices(names, cum_weights=weights)[0] if tenants else names[0]
+        is_error = name == CANDIDATE if is_spiteful and tenant == names[0] else rng.random() < arms[name].error_rate
+        counts.on_result(name, "error" if is_error else "success", latency_ms, tenant)
         if name == CONTROL:
             continue
         outcomes += 1

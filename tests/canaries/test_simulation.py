@@ -31,6 +31,15 @@ def test_twice_the_errors_are_found_within_two_hundred_outcomes_of_the_candidate
     assert all(one.verdict is not CanaryVerdict.PROMOTE for one in ended)
 
 
+@counts(20, 1000)
+def test_of_a_policy_that_all_tenants_may_use_one_tenant_alone_rolls_back_no_more_than_chance_does(count: int) -> None:
+    rng = random.Random(24)
+    tenants = (1.0, 1.0, 0.5, 0.2)
+    for is_spiteful in (False, True):
+        played = [play(USUAL, USUAL, rng=rng, share=0.2, most=100, tenants=tenants, is_spiteful=is_spiteful) for _ in range(count)]
+        assert Counter(one.verdict for one in played)[CanaryVerdict.ROLL_BACK] <= count * (0.1 if is_spiteful else 0.01)
+
+
 def test_a_candidate_twice_as_slow_is_found_and_one_that_fails_less_and_is_faster_is_promoted() -> None:
     rng = random.Random(24)
     slow = [play(USUAL, Arm(error_rate=0.1, median_ms=200), rng=rng) for _ in range(8)]

@@ -40,6 +40,7 @@ from router.operations.observability import Metrics, render
 from router.routing.decide import NewAssignment
 from router.routing.decide.replies import reply_to
 from router.routing.extensions import ExtensionRegistry, Invoker, PipelineRunner, parse_entry
+from router.routing.extensions.ports import NULL_METER
 from router.routing.policy import Policy, PolicyError, PolicyTable, evaluate, load_policy, read_session
 from router.routing.reports import AssignmentCache
 from router.services.alerts import Alerts
@@ -231,7 +232,7 @@ def _extension(kind: str) -> Callable[[], tuple[Serve, Callable[[], None]]]:
     def make() -> tuple[Serve, Callable[[], None]]:
         registry, caller, loop = ExtensionRegistry(), Caller(), asyncio.new_event_loop()
         registry.replace([parse_entry(an_entry("one", kind))])
-        extensions = PipelineRunner(registry, Invoker(caller))  # type: ignore[arg-type]  # without a breaker: each answer is read
+        extensions = PipelineRunner(registry, Invoker(caller, None, None, NULL_METER), meter=NULL_METER)  # type: ignore[arg-type]  # without a breaker: each answer is read
         stage = {"pre": "pre", "validator": "validators", "post": "post"}[kind]
         policy, request = piped_policy(**{stage: [REQUIRED[kind]]}), a_request(user="u-1")  # type: ignore[arg-type]
 

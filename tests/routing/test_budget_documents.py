@@ -25,6 +25,11 @@ def test_another_stream_counts_from_its_own_first_sequence_and_what_is_settled_s
     assert settle_costs(then, "second", [a_cost(2, 70)]) is then
 
 
+def test_a_document_with_events_of_two_streams_stays_one() -> None:
+    record = settle_costs(settle_costs(EMPTY, "first", [a_cost(5, 50)]), "second", [a_cost(1, 60)])
+    assert settle_costs(record, "second", [a_cost(2, 70)]).is_mixed
+
+
 def test_a_copy_of_the_stream_adds_only_what_was_stored_later() -> None:
     record = settle_costs(EMPTY, "first", [a_cost(1), a_cost(2)])
     assert settle_costs(record, "copy", [a_cost(1), a_cost(2)]) is record

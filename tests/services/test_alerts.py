@@ -1,5 +1,7 @@
 """Each cause is told once in a while, also when the broker is away at that moment."""
 
+from msgspec.structs import replace
+
 from router.services.alerts import MAX_QUEUED
 from tests.support.app import RecordedAlerts, an_alert
 
@@ -30,3 +32,13 @@ def test_what_is_raised_while_the_broker_is_away_is_told_when_it_is_back() -> No
     told.connection.is_connected = True
     told.alerts.flush()
     assert told.causes == [f"cause-{number}" for number in range(5, MAX_QUEUED + 5)]
+
+
+def test_a_thousand_causes_of_one_component_silence_no_other() -> None:
+    """A worker makes up names of workers that fall silent."""
+    told = RecordedAlerts()
+    for number in range(1100):
+        told.alerts.raise_alert(an_alert(f"worker_silent:acme:{number}"))
+    assert len(told.causes) == 1001, "the others share one line"
+    told.alerts.raise_alert(replace(an_alert("breaker_opened:provider:acme/openai"), component="router.breakers"))
+    assert told.causes[-1] == "breaker_opened:provider:acme/openai"

@@ -46,8 +46,8 @@ class Board:
         for _ in range(times):
             self.breakers.providers.observe(tenant, "openai", latency_ms=1, cost=0.0, status=status, error_code=None)
 
-    def fail(self, extension: str) -> None:
-        breaker = self.breakers.extensions.get(extension)
+    def fail(self, extension: str, tenant: str = "acme") -> None:
+        breaker = self.breakers.extensions.get(extension, tenant)
         permit = breaker.acquire(5.0)
         assert permit is not None
         breaker.record_failure(permit)
@@ -138,3 +138,16 @@ def test_the_listing_has_what_operators_ask_for() -> None:
     pii_guard = board.breakers.extension_states()["pii_guard"]
     assert (pii_guard["extension_id"], pii_guard["state"], pii_guard["failure_count"]) == ("pii_guard", "open", 1)
     assert isinstance(pii_guard["opened_at_ms"], int)
+    assert pii_guard["not_closed"] == {"acme": "open"}
+
+
+def test_an_extension_that_was_called_and_is_well_is_closed_and_one_that_is_open_to_a_tenant_says_to_whom_it_is_not() -> None:
+    board = Board()
+    board.breakers.extensions.get("well", "acme")
+    board.breakers.extensions.get("guard", "acme")
+    board.fail("guard", "evil")
+    series = board.series("router_circuit_breaker_state")
+    assert (series["extension", "well", "closed"], series["extension", "guard", "open"]) == (1, 1)
+    assert board.heard.causes == ["breaker_opened:extension:guard/evil"]
+    assert board.breakers.extension_states()["guard"]["not_closed"] == {"evil": "open"}
+    assert board.breakers.extension_states()["well"]["not_closed"] is None

@@ -15,10 +15,10 @@ from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
 from router.routing.canary import CanaryVerdict
 from router.routing.policy import Policy, PolicyError, PolicyTable
-from router.services.alerts import Alerts
 from router.services.canaries import SharedCanaries
 from router.services.live_policies import LivePolicies
 from router.services.policy_store import PolicyNotFound, PolicyStore
+from tests.support.app import RecordedAlerts
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.delivery import connected
 from tests.support.policy import a_document, a_provider
@@ -36,7 +36,8 @@ class Instance:
         self.table = PolicyTable()
         self.live = LivePolicies(jetstream, policies, self.table)
         store = PolicyStore(DocumentBucket(jetstream, policies))
-        self.shared = SharedCanaries(jetstream, canaries, "node", policies=self.table, store=store, alerts=Alerts("node", 1.0))
+        self.heard = RecordedAlerts()
+        self.shared = SharedCanaries(jetstream, canaries, "node", policies=self.table, store=store, alerts=self.heard.alerts)
         self.rounds = 0  # in which it looked at the canaries that run
         self.table.get_all, self._get_all = self._count_round, self.table.get_all  # type: ignore[method-assign]
 
@@ -54,11 +55,11 @@ class Instance:
         policy = self.table.find(*NAME)
         return policy.version if policy is not None else 0
 
-    def report(self, arm: str, count: int, *, errors: int = 0, version: int = 2) -> None:
+    def report(self, arm: str, count: int, *, errors: int = 0, version: int = 2, tenant: str = "acme") -> None:
         decision = Decision("a", "weighted", 50, 1, 1, {"policy_id": "default", "policy_version": str(version), "canary": arm})
         for number in range(count):
             known = Assignment(
-                assignment_id="a", request_id="r", tenant_id="acme", provider_id="a", job_type="chat", deadline_ms=1, decision=decision
+                assignment_id="a", request_id="r", tenant_id=tenant, provider_id="a", job_type="chat", deadline_ms=1, decision=decision
             )
             status = "error" if number < errors else "success"
             self.shared.on_result(known, ExecResult(assignment_id="a", request_id="r", status=status, latency_ms=10, cost=0.0, timestamp=0))
@@ -88,7 +89,7 @@ class Buckets:
             async with run_children(*runs):
                 yield instance
 
-    async def begin(self, *, until_ms: int = 2**52, min_results: int = 100) -> int:
+    async def begin(self, *, until_ms: int = 2**52, min_results: int = 100, name: tuple[str, str] = NAME) -> int:
         """The version that holds the canary."""
         plan = CanaryPlan(
             document=a_document(a_provider("b")),
@@ -97,7 +98,7 @@ class Buckets:
             until_ms=until_ms,
             min_results=min_results,
         )
-        return await self.store.start_canary(*NAME, plan, author="me")
+        return await self.store.start_canary(*name, plan, author="me")
 
     async def read_notes(self) -> Sequence[str | None]:
         return [change.document.record.note for change in await self.store.history(*NAME) if change.document is not None]
@@ -148,7 +149,8 @@ async def test_an_answer_of_a_canary_that_is_over_does_not_take_the_place_of_the
         await buckets.begin()
         await until(lambda: one.version == version + 2, within_s=10)
         one.report(CANDIDATE, 3, version=version + 2)
-        one.shared.on_decided(former.canary.candidate, Refusal("decision_failed", "late"), is_pushed=False)  # its pipeline took long
+        late = Refusal("decision_failed", "late")
+        one.shared.on_decided(former.canary.candidate, "acme", late, is_pushed=False)  # its pipeline took long
         assert one.count() == (0, 3)
 
 
@@ -167,6 +169,27 @@ async def test_of_five_instances_one_ends_the_canary(buckets: Buckets) -> None:
     assert len(notes) == 3
     assert str(notes[2]).startswith("canary rolled back: error_rate<=1.2x broken")
     assert (await buckets.store.get(*NAME)).record.document["providers"] == [{"name": "a", "weight": 1}]
+
+
+async def test_one_tenants_outcomes_do_not_end_the_canary_of_a_policy_that_all_may_use(buckets: Buckets) -> None:
+    """A tenant with a worker of its own reports each result of the candidate as an error."""
+    shared = ("_shared", "default")
+    await buckets.store.delete(*NAME, replaces=1)
+    await buckets.store.put(*shared, a_policy_of("a"), replaces=0, author="me")
+    await buckets.begin(name=shared)
+    async with buckets.an_instance(judges=True) as one:
+        for tenant in ("acme", "third"):
+            one.report(CONTROL, 400, errors=40, tenant=tenant)
+            one.report(CANDIDATE, 40, errors=4, tenant=tenant)
+        one.report(CONTROL, 2000, tenant="spiteful")
+        one.report(CANDIDATE, 2000, errors=2000, tenant="spiteful")
+        await one.judge_again(times=3)
+        assert one.version == 2
+        assert one.heard.causes == ["canary_one_sided:_shared/default"]
+        for tenant in ("acme", "third"):
+            one.report(CANDIDATE, 60, errors=50, tenant=tenant)
+        await until(lambda: one.version == 3, within_s=20)
+    assert one.heard.causes[-1] == "canary_rolled_back:_shared/default"
 
 
 async def test_a_promoted_candidate_is_the_policy(buckets: Buckets) -> None:

@@ -251,7 +251,7 @@ async def test_each_step_of_a_breaker_is_told_with_the_time_of_its_opening(nc: C
         answers.clear()
         context = router.service._context
         assert context is not None
-        assert end_opening(context.breakers.extensions.get("norm")) == pytest.approx(50.0)
+        assert end_opening(context.breakers.extensions.get("norm", "acme")) == pytest.approx(50.0)
         assert await is_told("half_open")
         assert (await told())["opened_at_ms"] == opened["opened_at_ms"]
         assert [await decide(f"good-{number}") for number in range(2)] == ["", ""]

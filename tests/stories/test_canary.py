@@ -164,6 +164,12 @@ async def test_one_whose_time_is_over_with_too_few_outcomes_is_rolled_back_and_o
     assert (await town.call("policy", "canary", "abort", "acme", "default")).status == 1
 
 
+async def test_requests_that_are_answered_only_are_outcomes_too(town: Town) -> None:
+    await town.begin("--share", "50", "--for", "1h")
+    assert set(await town.choose(push_assignment=False)) == {"control:old", "candidate:new"}
+    await until(lambda: town.has_counted(AT_ONCE), within_s=WITHIN_S, what="each answer is an outcome")
+
+
 async def test_a_session_stays_in_its_arm_on_both_routers(town: Town) -> None:
     await town.begin("--share", "50", "--for", "1h")
     for number in range(5):

@@ -195,7 +195,7 @@ async def test_a_breaker_opens_probes_and_closes(nc: Client, at: PipelinePlace) 
         assert len(guard.asked) == 5
 
         guard.answer = holds
-        assert end_opening(context.breakers.extensions.get("guard")) == pytest.approx(50.0)
+        assert end_opening(context.breakers.extensions.get("guard", "acme")) == pytest.approx(50.0)
         assert context.breakers.extension_states()["guard"]["state"] == "half_open"
         asking = [asyncio.ensure_future(ask(nc, settings, _asks(f"probe-{number}", "block"))) for number in range(9)]
         await until(lambda: (len(held), sum(one.done() for one in asking)) == (3, 6), what="three are tried, six are refused")
@@ -206,7 +206,7 @@ async def test_a_breaker_opens_probes_and_closes(nc: Client, at: PipelinePlace) 
         assert context.breakers.extension_states()["guard"]["state"] == "open"
 
         guard.answer = passes
-        end_opening(context.breakers.extensions.get("guard"))
+        end_opening(context.breakers.extensions.get("guard", "acme"))
         assert context.breakers.extension_states()["guard"]["state"] == "half_open"
         for number in range(2):
             assert (await ask(nc, settings, _asks(f"well-{number}", "block")))["ok"]

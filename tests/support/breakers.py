@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from router.routing.breakers import BreakerRules, BreakerTransition, CallPermit, CircuitBreaker
+from router.core.clock import Clock, steady
+from router.routing.breakers import BreakerRegistry, BreakerRules, BreakerTransition, CallPermit, CircuitBreaker
 from router.routing.policy import Policy, PolicyTable, ProviderBreakers
 from tests.support.policy import a_policy, a_provider
 
@@ -74,6 +75,11 @@ class TimedBreaker:
 
     def pass_time(self, seconds: float) -> None:
         self.clock.at += seconds
+
+
+def a_registry(*, now: Clock = steady, **rules: object) -> BreakerRegistry:
+    """The breakers of extensions, of which no one is told."""
+    return BreakerRegistry(lambda _: BreakerRules(**rules), now=now, on_change=lambda _: None)  # type: ignore[arg-type]
 
 
 def end_opening(breaker: CircuitBreaker) -> float:

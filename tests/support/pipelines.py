@@ -10,10 +10,10 @@ from router.contracts.decision import Decision, Refusal
 from router.contracts.extension import DEADLINE, read_validator_answer
 from router.contracts.request import RouteRequest
 from router.core.errors import CallTimeout, RouterError
-from router.routing.breakers import BreakerRegistry
 from router.routing.extensions import ExtensionRegistry, HealthTracker, Invoker, PipelineResult, PipelineRunner, parse_entry
 from router.routing.extensions.invoke import ExtensionCall
 from router.routing.policy import Policy, evaluate
+from tests.support.breakers import a_registry
 from tests.support.policy import a_policy, a_request
 
 SEGMENTS = {"pre": "pre", "validator": "validate", "post": "post"}
@@ -51,7 +51,7 @@ class FakeExtensions:
         self._answers = answers
         self.registry = ExtensionRegistry()
         self.health = HealthTracker(now=self.clock, wall_ms=lambda: 0)
-        self.breakers = BreakerRegistry(now=self.clock)
+        self.breakers = a_registry(now=self.clock)
 
     def clock(self) -> float:
         return self.now
@@ -75,7 +75,9 @@ class FakeExtensions:
         """What a validator's call raises, outside of a pipeline."""
         route = self.registry.find(extension_id, kind="validator", tenant_id="acme", policy_id="default", environment=None, key="r-1")
         assert route is not None
-        call = ExtensionCall(route, b"{}", self.head({}), timeout_s=route.timeout_ms / 1000, retry=retry, deadline=self.now + 30)
+        call = ExtensionCall(
+            route, b"{}", self.head({}), timeout_s=route.timeout_ms / 1000, retry=retry, deadline=self.now + 30, tenant_id="acme"
+        )
         try:
             answer = await self._invoker().invoke(call, read_validator_answer)
         except RouterError as failure:

@@ -1,7 +1,8 @@
 """Merges the states that several instances have of the same extensions and breakers, with the node of each. Pure.
 
     health     calls are summed; the average is that of all calls; a percentile is the highest of all nodes
-    breakers   the worst state (open, half_open, closed), the most failures in a row, the highest error rate
+    breakers   the worst state (open, half_open, closed), the most failures in a row, the highest error rate; of an extension
+               also the tenants to which it is not closed
 
 A node without calls in its window, and with a closed breaker without failures, is not listed in `nodes`.
 """
@@ -15,6 +16,7 @@ Line = Mapping[str, Any]
 ByNode = list[tuple[str, Line]]
 
 MOST_NODES = 256
+MOST_TENANTS = 20
 _RANK = {"closed": 0, "half_open": 1, "open": 2}
 _PERCENTILES = ("p50_latency_ms", "p95_latency_ms", "p99_latency_ms")
 _LATEST = ("last_success", "last_failure", "updated_at")
@@ -59,9 +61,20 @@ def merge_breakers(lines: ByNode) -> dict[str, object]:
     merged: dict[str, object] = {name: value for name, value in lines[0][1].items() if name != "opened_at_ms"}
     merged.update(state=state, failure_count=max(line.get("failure_count", 0) for _, line in lines))
     merged.update(error_rate=max(line.get("error_rate", 0.0) for _, line in lines), **_opening(lines, "state", "opened_at_ms"))
+    if not_closed := _merge_tenants(lines):
+        merged["not_closed"] = not_closed
     figures = ("state", "opened_at_ms", "failure_count", "error_rate")
     merged["nodes"] = {node: {name: line[name] for name in figures if name in line} for node, line in lines if _has_failures(line)}
     return merged
+
+
+def _merge_tenants(lines: ByNode) -> dict[str, str]:
+    """By tenant, the worst state that any node has."""
+    found: dict[str, str] = {}
+    for _, line in lines:
+        for tenant_id, state in list(line.get("not_closed", {}).items())[:MOST_TENANTS]:
+            found[tenant_id] = max(found.get(tenant_id, state), state, key=lambda one: _RANK.get(one, 0))
+    return dict(sorted(found.items())[:MOST_TENANTS])
 
 
 def _lines(table: object) -> list[tuple[str, Line]]:

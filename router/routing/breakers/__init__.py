@@ -4,14 +4,14 @@
       States          pybreaker's states, driven by outcomes
       Probes          the calls in flight while it is half open, each with an expiry
       Window          the error rate of the last calls
-    BreakerRegistry   breakers by name, a bounded number
+    BreakerRegistry   breakers by service and tenant, a bounded number
 
 Other rooms feed them with outcomes, share openings among instances and report to operators (`policy.breakers`, `services.breakers`).
 """
 
 from router.routing.breakers.breaker import CircuitBreaker
 from router.routing.breakers.counts import Window
-from router.routing.breakers.registry import BreakerRegistry
+from router.routing.breakers.registry import BreakerRegistry, ServiceSnapshot
 from router.routing.breakers.values import CLOSED, HALF_OPEN, OPEN, BreakerRules, BreakerSnapshot, BreakerTransition, CallPermit
 
 __all__ = [
@@ -24,5 +24,6 @@ __all__ = [
     "BreakerTransition",
     "CallPermit",
     "CircuitBreaker",
+    "ServiceSnapshot",
     "Window",
 ]

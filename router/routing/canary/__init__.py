@@ -8,7 +8,7 @@
 
 from router.routing.canary.counts import CanaryCounts
 from router.routing.canary.guards import GuardError, parse_guard, parse_span_ms
-from router.routing.canary.verdict import CanaryTotals, CanaryVerdict, GuardFinding, add_totals, judge
+from router.routing.canary.verdict import CanaryTotals, CanaryVerdict, GuardFinding, add_totals, is_one_sided, judge
 
 __all__ = [
     "CanaryCounts",
@@ -17,6 +17,7 @@ __all__ = [
     "GuardError",
     "GuardFinding",
     "add_totals",
+    "is_one_sided",
     "judge",
     "parse_guard",
     "parse_span_ms",

@@ -1,9 +1,16 @@
-"""What this instance counts of one canary: outcomes and errors by arm, latencies of successes, and what a shadow chose."""
+"""What this instance counts of one canary: outcomes and errors by arm, latencies of successes, and what a shadow chose.
+
+A canary of `_shared` counts by group of tenants: a hash of the tenant's id, drawn anew for each canary, says which
+(docs/reference/canary.md#tenants).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from zlib import crc32
+
 from router.contracts.canary import CANDIDATE, CONTROL
-from router.contracts.canary_record import ArmRecord, CanaryRecord, ShadowRecord
+from router.contracts.canary_record import GROUPS, ArmRecord, CanaryRecord, GroupRecord, ShadowRecord
 from router.contracts.decision import (
     DEADLINE_EXCEEDED,
     DECISION_FAILED,
@@ -11,6 +18,7 @@ from router.contracts.decision import (
     Refusal,
 )
 from router.routing.measurements.latencies import find_bucket
+from router.routing.policy import SHARED
 
 FAILURES = frozenset({DECISION_FAILED, DEADLINE_EXCEEDED, "pre_processor_failed", "validator_blocked", "post_processor_failed"})
 ERRORS = frozenset({"error", "timeout"})  # statuses of results; a cancelled one says nothing about an arm
@@ -37,24 +45,25 @@ class CanaryCounts:
         self.name = tenant_id, policy_id
         self.version = version
         self.is_changed = False
-        self._arms = {CONTROL: ArmCounts(), CANDIDATE: ArmCounts()}
+        self._groups: dict[int, dict[str, ArmCounts]] = {}  # by number, at most GROUPS
         self._decisions = self._differences = self._both = 0
         self._sums = [0.0, 0.0, 0.0, 0.0]  # cost of control and candidate, latency of both
 
-    def on_answer(self, arm: str, answer: Decision | Refusal) -> None:
+    def on_answer(self, arm: str, answer: Decision | Refusal, tenant_id: str) -> None:
         """An answer that no result follows."""
         if isinstance(answer, Refusal) and answer.code not in FAILURES:
             return  # a rate limit, an unknown policy: not the arm's
-        self._count(arm, is_error=isinstance(answer, Refusal))
+        self._count(self._find_arm(arm, tenant_id), is_error=isinstance(answer, Refusal))
 
-    def on_result(self, arm: str, status: str, latency_ms: float) -> None:
+    def on_result(self, arm: str, status: str, latency_ms: float, tenant_id: str) -> None:
         """The first result of an assignment."""
         if status == "success":
-            self._count(arm, is_error=False)
-            bucket, latencies = find_bucket(min(float(latency_ms), MAX_LATENCY_MS)), self._arms[arm].latencies
-            latencies[bucket] = latencies.get(bucket, 0) + 1
+            counts = self._find_arm(arm, tenant_id)
+            self._count(counts, is_error=False)
+            bucket = find_bucket(min(float(latency_ms), MAX_LATENCY_MS))
+            counts.latencies[bucket] = counts.latencies.get(bucket, 0) + 1
         elif status in ERRORS:
-            self._count(arm, is_error=True)
+            self._count(self._find_arm(arm, tenant_id), is_error=True)
 
     def on_shadow(self, answer: Decision | Refusal, shadow: Decision | Refusal) -> None:
         self.is_changed = True
@@ -75,13 +84,22 @@ class CanaryCounts:
             version=self.version,
             node=node,
             life=life,
-            control=self._arms[CONTROL].build_record(),
-            candidate=self._arms[CANDIDATE].build_record(),
+            groups={number: _build_group(arms) for number, arms in self._groups.items()},
             shadow=ShadowRecord(self._decisions, self._differences, self._both, *self._sums),
         )
 
-    def _count(self, arm: str, *, is_error: bool) -> None:
-        counts = self._arms[arm]
+    def _find_arm(self, arm: str, tenant_id: str) -> ArmCounts:
+        number = crc32(f"{self.version}/{tenant_id}".encode()) % GROUPS if self.name[0] == SHARED else 0
+        arms = self._groups.get(number)
+        if arms is None:
+            arms = self._groups[number] = {CONTROL: ArmCounts(), CANDIDATE: ArmCounts()}
+        return arms[arm]
+
+    def _count(self, counts: ArmCounts, *, is_error: bool) -> None:
         counts.outcomes += 1
         counts.errors += is_error
         self.is_changed = True
+
+
+def _build_group(arms: Mapping[str, ArmCounts]) -> GroupRecord:
+    return GroupRecord(arms[CONTROL].build_record(), arms[CANDIDATE].build_record())

@@ -3,23 +3,25 @@
     a guard is broken for certain          -> roll back, at once
     every guard holds for certain          -> promote, at once
     the time is over: too few outcomes     -> roll back
+                      a guard is broken by one group of tenants alone -> roll back
                       no guard is broken   -> promote
     else                                   -> not yet
 
-"For certain" is the sequential test's word. A shadow only ends with its time.
+"For certain" is the sequential test's word; of several groups of tenants none decides alone (docs/reference/canary.md#tenants).
+A shadow only ends with its time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from router.contracts.canary import ERROR_RATE, CanaryGuard, CanaryPlan
-from router.contracts.canary_record import ArmRecord, CanaryRecord, ShadowRecord, add_arms, add_shadows
-from router.routing.canary.sequential import BETTER, MUCH_WORSE, WORSE, Tally, compute_evidence
+from router.contracts.canary_record import ArmRecord, CanaryRecord, GroupRecord, ShadowRecord, add_arms, add_groups, add_shadows
+from router.routing.canary.sequential import BETTER, MUCH_WORSE, WORSE, Pair, Tally, is_evident
 from router.routing.measurements.latencies import find_bucket, find_edge
 
 FALSE_ALARM = 0.01  # of a canary that does not differ, all its guards together
@@ -29,15 +31,25 @@ TAIL = 0.05  # of the outcomes lie above the p95
 
 
 class CanaryTotals(Struct, frozen=True):
-    """What all instances have counted together."""
+    """What all instances have counted together. `groups`: those of tenants that have had any outcome."""
 
-    control: ArmRecord = ArmRecord()
-    candidate: ArmRecord = ArmRecord()
+    groups: tuple[GroupRecord, ...] = ()
     shadow: ShadowRecord = ShadowRecord()
+
+    @property
+    def control(self) -> ArmRecord:
+        return add_arms(one.control for one in self.groups)
+
+    @property
+    def candidate(self) -> ArmRecord:
+        return add_arms(one.candidate for one in self.groups)
 
 
 class GuardFinding(Struct, frozen=True):
-    """One guard. `control` and `candidate`: the shares of errors, or of results slower than the guard allows."""
+    """One guard. `control` and `candidate`: the shares of errors, or of results slower than the guard allows.
+
+    `is_one_sided`: all outcomes together break it, and those of one group of tenants weigh so much that it is not broken for certain.
+    """
 
     guard: CanaryGuard
     control: Tally
@@ -45,10 +57,13 @@ class GuardFinding(Struct, frozen=True):
     p95_ms: float | None = None  # the control's
     is_broken: bool = False
     holds: bool = False
+    is_one_sided: bool = False
 
     @property
     def text(self) -> str:
         state = "broken" if self.is_broken else "holds" if self.holds else "not broken"
+        if self.is_one_sided:
+            state = "broken by one group of tenants"
         figures = f"candidate {_show(self.candidate)}, control {_show(self.control)}"
         if self.p95_ms is not None:
             figures = f"slower than {self.guard.ratio:g} × the control's p95 of {self.p95_ms:.4g} ms: {_show(self.candidate)}"
@@ -66,8 +81,7 @@ def add_totals(records: Iterable[CanaryRecord]) -> CanaryTotals:
     known = tuple(records)
     if not known:
         return CanaryTotals()
-    controls, candidates = (one.control for one in known), (one.candidate for one in known)
-    return CanaryTotals(add_arms(controls), add_arms(candidates), add_shadows(one.shadow for one in known))
+    return CanaryTotals(add_groups(known), add_shadows(one.shadow for one in known))
 
 
 def judge(plan: CanaryPlan, totals: CanaryTotals, now_ms: float) -> tuple[CanaryVerdict, str]:
@@ -77,7 +91,7 @@ def judge(plan: CanaryPlan, totals: CanaryTotals, now_ms: float) -> tuple[Canary
         return (CanaryVerdict.END if is_over else CanaryVerdict.GO_ON), describe_shadow(totals.shadow)
     findings = list_findings(plan, totals)
     told = "; ".join(one.text for one in findings) or "no guards"
-    outcomes = totals.candidate.outcomes
+    outcomes = _count_outcomes(totals, plan.min_results)
     if any(one.is_broken for one in findings):
         return CanaryVerdict.ROLL_BACK, told
     if findings and outcomes >= plan.min_results and all(one.holds for one in findings):
@@ -86,7 +100,20 @@ def judge(plan: CanaryPlan, totals: CanaryTotals, now_ms: float) -> tuple[Canary
         return CanaryVerdict.GO_ON, told
     if outcomes < plan.min_results:
         return CanaryVerdict.ROLL_BACK, f"too few outcomes of the candidate to say: {outcomes} of {plan.min_results}; {told}"
+    if any(one.is_one_sided for one in findings):
+        return CanaryVerdict.ROLL_BACK, f"its time is over; {told}"
     return CanaryVerdict.PROMOTE, f"its time is over; {told}"
+
+
+def is_one_sided(plan: CanaryPlan, totals: CanaryTotals) -> bool:
+    """Whether one group of tenants has it much worse, and the others have not."""
+    return not plan.is_shadow and any(one.is_one_sided for one in list_findings(plan, totals))
+
+
+def _count_outcomes(totals: CanaryTotals, needed: int) -> int:
+    """Of the candidate. Where there are several groups of tenants, one brings at most half of what is needed."""
+    most = max(1, needed // 2) if len(totals.groups) > 1 else totals.candidate.outcomes
+    return sum(min(one.candidate.outcomes, most) for one in totals.groups)
 
 
 def list_findings(plan: CanaryPlan, totals: CanaryTotals) -> list[GuardFinding]:
@@ -105,37 +132,44 @@ def describe_shadow(shadow: ShadowRecord) -> str:
 
 
 def _look(guard: CanaryGuard, totals: CanaryTotals, guards: int) -> GuardFinding:
+    whole = GroupRecord(totals.control, totals.candidate)
+    candidate, control = _build_pair(guard, whole)
+    finding = GuardFinding(guard, control, candidate, _find_p95_ms(whole.control) if guard.figure != ERROR_RATE else None)
+    pairs = [_build_pair(guard, group) for group in totals.groups]
+    # How many times the control's share of bad outcomes is allowed: what is slower than the guard allows is bad already.
+    ratio = guard.ratio if guard.figure == ERROR_RATE else 1.0
+    is_broken = _is_broken(pairs, ratio, guards)
+    is_one_sided = not is_broken and len(pairs) > 1 and _is_broken([(candidate, control)], ratio, guards)
+    holds = not is_one_sided and not is_broken and is_evident(pairs, ratio, BETTER, 1 / FALSE_ACCEPTANCE)
+    return replace(finding, is_broken=is_broken, holds=holds, is_one_sided=is_one_sided)
+
+
+def _is_broken(pairs: Sequence[Pair], ratio: float, guards: int) -> bool:
+    return is_evident(pairs, 1.0, WORSE, guards / FALSE_ALARM) and is_evident(pairs, ratio, MUCH_WORSE, 1 / ALLOWED_ALARM)
+
+
+def _build_pair(guard: CanaryGuard, group: GroupRecord) -> Pair:
+    """Candidate and control."""
     if guard.figure == ERROR_RATE:
-        control, candidate = (Tally(arm.errors, arm.outcomes) for arm in (totals.control, totals.candidate))
-        return _decide(GuardFinding(guard, control, candidate), guard.ratio, guards)
-    return _look_at_latency(guard, totals, guards)
+        return Tally(group.candidate.errors, group.candidate.outcomes), Tally(group.control.errors, group.control.outcomes)
+    return _build_latency_pair(guard, group)
 
 
-def _look_at_latency(guard: CanaryGuard, totals: CanaryTotals, guards: int) -> GuardFinding:
+def _build_latency_pair(guard: CanaryGuard, group: GroupRecord) -> Pair:
     """Whether more than 5 % of the candidate's successes are slower than the p95 that the guard allows."""
-    successes = sum(totals.control.latencies.values())
-    top = _find_p95_bucket(totals.control, successes)
-    if top is None:
-        return GuardFinding(guard, Tally(0, 0), Tally(0, 0))
-    p95_ms = find_edge(top)
+    p95_ms = _find_p95_ms(group.control)
+    if p95_ms is None:
+        return Tally(0, 0), Tally(0, 0)
     limit = find_bucket(guard.ratio * p95_ms)
-    slow = sum(count for bucket, count in totals.candidate.latencies.items() if bucket > limit)
+    successes, latencies = sum(group.control.latencies.values()), group.candidate.latencies
+    slow = sum(count for bucket, count in latencies.items() if bucket > limit)
     # Of the control 5 % are slower than its p95, whatever part of them lies in the bucket of the p95 itself.
-    control, candidate = Tally(TAIL * successes, successes), Tally(slow, sum(totals.candidate.latencies.values()))
-    return _decide(GuardFinding(guard, control, candidate, p95_ms), 1.0, guards)
+    return Tally(slow, sum(latencies.values())), Tally(TAIL * successes, successes)
 
 
-def _decide(finding: GuardFinding, ratio: float, guards: int) -> GuardFinding:
-    """`ratio`: how many times the control's share of bad outcomes is allowed."""
-    control, candidate = finding.control, finding.candidate
-    is_worse = candidate.share > ratio * control.share
-    is_broken = (
-        is_worse
-        and compute_evidence(candidate, control, 1.0, WORSE) >= guards / FALSE_ALARM
-        and compute_evidence(candidate, control, ratio, MUCH_WORSE) >= 1 / ALLOWED_ALARM
-    )
-    holds = not is_worse and compute_evidence(candidate, control, ratio, BETTER) >= 1 / FALSE_ACCEPTANCE
-    return replace(finding, is_broken=is_broken, holds=holds)
+def _find_p95_ms(arm: ArmRecord) -> float | None:
+    top = _find_p95_bucket(arm, sum(arm.latencies.values()))
+    return find_edge(top) if top is not None else None
 
 
 def _find_p95_bucket(arm: ArmRecord, successes: int) -> int | None:

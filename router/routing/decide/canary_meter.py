@@ -11,19 +11,8 @@ from router.routing.policy import Policy
 class CanaryMeter(Protocol):
     """Called only for policies with a canary."""
 
-    def on_decided(self, policy: Policy, answer: Decision | Refusal, *, is_pushed: bool) -> None:
+    def on_decided(self, policy: Policy, tenant_id: str, answer: Decision | Refusal, *, is_pushed: bool) -> None:
         """An arm decided. A decision that is pushed ends with its result, any other answer here."""
 
     def on_shadow(self, policy: Policy, answer: Decision | Refusal, shadow: Decision | Refusal) -> None:
         """A shadow decided beside `answer`."""
-
-
-class NullCanaryMeter:
-    """Counts nothing."""
-
-    def on_decided(self, policy: Policy, answer: Decision | Refusal, *, is_pushed: bool) -> None: ...
-
-    def on_shadow(self, policy: Policy, answer: Decision | Refusal, shadow: Decision | Refusal) -> None: ...
-
-
-NULL_CANARY_METER = NullCanaryMeter()

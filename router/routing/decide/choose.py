@@ -13,24 +13,20 @@ from typing import Protocol
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.routing.budgets import BudgetSlice, TenantBudgets
-from router.routing.decide.canary_meter import NULL_CANARY_METER, CanaryMeter
+from router.routing.decide.canary_meter import CanaryMeter
 from router.routing.decide.recorder import Evaluator
 from router.routing.decide.spent_budgets import Downgrades, find_downgrade, refuse_for_budget
 from router.routing.measurements import NO_FIGURES, LearnedFigures
 from router.routing.policy import (
-    NO_STATES,
     Policy,
     PolicyFinder,
     PreviousAttempt,
     ProviderStates,
     Sessions,
     StatesBehindBreakers,
-    evaluate,
     evaluate_shadow,
     read_session,
 )
-
-NO_BUDGETS: Mapping[str, TenantBudgets] = {}
 
 
 class SessionMeter(Protocol):
@@ -51,13 +47,13 @@ class ProviderChooser:
         sessions: Sessions,
         meter: SessionMeter,
         *,
-        states: Callable[[str], ProviderStates] = lambda _: NO_STATES,
-        on_decision: Callable[[str, Decision], None] = lambda *_: None,
-        evaluate: Evaluator = evaluate,
-        figures: Callable[[str], Mapping[str, LearnedFigures]] = lambda _: NO_FIGURES,
-        canaries: CanaryMeter = NULL_CANARY_METER,
-        budgets: Mapping[str, TenantBudgets] = NO_BUDGETS,
-        policies: PolicyFinder | None = None,
+        states: Callable[[str], ProviderStates],
+        on_decision: Callable[[str, Decision], None],
+        evaluate: Evaluator,
+        figures: Callable[[str], Mapping[str, LearnedFigures]],
+        canaries: CanaryMeter,
+        budgets: Mapping[str, TenantBudgets],
+        policies: PolicyFinder,
     ) -> None:
         self._sessions = sessions
         self._meter = meter
@@ -111,7 +107,7 @@ class ProviderChooser:
     ) -> Decision | Refusal:
         """The choice of the policy that these budgets name for when they have no room."""
         named = find_downgrade(refused)
-        policy = self._policies.find(request.tenant_id, named) if named is not None and self._policies is not None and not is_last else None
+        policy = self._policies.find(request.tenant_id, named) if named is not None and not is_last else None
         if policy is None:
             return refuse_for_budget(refused)
         answer = self.choose(policy, request, now, previous, refused)

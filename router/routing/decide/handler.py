@@ -35,13 +35,13 @@ from router.contracts.header_rules import Violation
 from router.contracts.headers import traceparent_in
 from router.contracts.malformed import STAGE_TENANT, TENANT_FORBIDDEN
 from router.contracts.request import RouteRequest
-from router.core.clock import Clock, steady, wall
+from router.core.clock import Clock, steady
 from router.core.lease_short import LeaseShort
 from router.core.message import Message
 from router.core.outcome import Done, Fault, Outcome, PublishAck
 from router.routing.budgets import TenantBudgets
-from router.routing.decide.canary_meter import NULL_CANARY_METER, CanaryMeter
-from router.routing.decide.choose import NO_BUDGETS, ProviderChooser
+from router.routing.decide.canary_meter import CanaryMeter
+from router.routing.decide.choose import ProviderChooser
 from router.routing.decide.idempotency_cache import CacheResult, IdempotencyCache
 from router.routing.decide.previous import PREVIOUS_REQUEST, find_previous
 from router.routing.decide.push import REQUEST_ID_TAKEN, SWITCHED_OFF, AssignmentPusher, Pushed, PushedAssignment, RunPipeline
@@ -49,10 +49,9 @@ from router.routing.decide.read import RequestLimits, read
 from router.routing.decide.recorder import Evaluator
 from router.routing.decide.replies import refuse_request, reply_to, reply_without_assignment
 from router.routing.decide.single_flight import SingleFlight
-from router.routing.extensions import ExtensionRegistry, Invoker, NullCaller, PipelineResult, PipelineRunner
-from router.routing.measurements import NO_FIGURES, LearnedFigures
+from router.routing.extensions import PipelineResult, PipelineRunner
+from router.routing.measurements import LearnedFigures
 from router.routing.policy import (
-    NO_STATES,
     Policy,
     PolicyFinder,
     PreviousAttempt,
@@ -60,7 +59,6 @@ from router.routing.policy import (
     RateLimiter,
     RateLimits,
     Sessions,
-    evaluate,
     find_arm,
 )
 from router.routing.reports.assignments import AssignmentLookup
@@ -109,19 +107,21 @@ class DecideHandler:
         cache: IdempotencyCache | None = None,
         sessions: Sessions | None = None,
         rates: RateLimiter | None = None,
-        push: AssignmentPusher | None = None,
-        extensions: PipelineRunner | None = None,
-        assignments: AssignmentLookup | None = None,
-        states: Callable[[str], ProviderStates] = lambda _: NO_STATES,
-        on_decision: Callable[[str, Decision], None] = lambda *_: None,
-        evaluate: Evaluator = evaluate,
-        figures: Callable[[str], Mapping[str, LearnedFigures]] = lambda _: NO_FIGURES,
-        canaries: CanaryMeter = NULL_CANARY_METER,
-        budgets: Mapping[str, TenantBudgets] = NO_BUDGETS,
+        push: AssignmentPusher | None,
+        extensions: PipelineRunner,
+        assignments: AssignmentLookup | None,
+        states: Callable[[str], ProviderStates],
+        on_decision: Callable[[str, Decision], None],
+        evaluate: Evaluator,
+        figures: Callable[[str], Mapping[str, LearnedFigures]],
+        canaries: CanaryMeter,
+        budgets: Mapping[str, TenantBudgets],
+        read_age: Callable[[float], float],
         now: Clock = steady,
-        read_age: Callable[[float], float] = lambda stored_at: wall() - stored_at,
     ) -> None:
-        """`read_age`: seconds since a stored time, by the clock of the server that stores: this machine's may be wrong."""
+        """What a decision is counted by has no default: a missing call would pass in silence.
+
+        `read_age`: seconds since a stored time, by the clock of the server that stores: this machine's may be wrong."""
         self._policies = policies
         self._meter = meter
         self._rules = rules
@@ -141,9 +141,7 @@ class DecideHandler:
         self._canaries = canaries
         self._rates: RateLimiter = rates if rates is not None else RateLimits()
         self._push = push
-        self._extensions = (
-            extensions if extensions is not None else PipelineRunner(ExtensionRegistry(), Invoker(NullCaller()))
-        )  # none is registered
+        self._extensions = extensions
         self._in_progress: SingleFlight[None] = SingleFlight()
         self._assignments = assignments  # assignments of earlier requests, for those that follow one up
         self._now = now
@@ -280,7 +278,7 @@ class DecideHandler:
 
     async def _count_pipeline(self, policy: Policy, request: RouteRequest, running: Awaitable[PipelineResult]) -> PipelineResult:
         result = await running
-        self._canaries.on_decided(policy, result.answer, is_pushed=self._is_pushed(request))
+        self._canaries.on_decided(policy, request.tenant_id, result.answer, is_pushed=self._is_pushed(request))
         return result
 
     def _is_pushed(self, request: RouteRequest) -> bool:
@@ -340,7 +338,7 @@ class DecideHandler:
             return limited
         answer = self._choose_or_wait(policy, request, now, previous)
         if policy.arm is not None:
-            self._canaries.on_decided(policy, answer, is_pushed=self._is_pushed(request))
+            self._canaries.on_decided(policy, request.tenant_id, answer, is_pushed=self._is_pushed(request))
         return answer
 
     def _choose_or_wait(self, policy: Policy, request: RouteRequest, now: float, previous: PreviousAttempt | None) -> Decision | Refusal:

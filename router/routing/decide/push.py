@@ -73,26 +73,10 @@ class AssignmentShares(Protocol):
     def add(self, tenant: str, size: int) -> None: ...
 
 
-class UnlimitedShares:
-    """No shares: every tenant may fill the stream."""
-
-    def is_over(self, tenant: str) -> bool:
-        return False
-
-    def add(self, tenant: str, size: int) -> None: ...
-
-
 class BudgetCharges(Protocol):
     """What decisions have reserved in budgets, until their assignments hold it."""
 
     def take_charge(self, request: RouteRequest) -> Charge | None: ...
-
-
-class NoCharges:
-    """No budgets."""
-
-    def take_charge(self, request: RouteRequest) -> Charge | None:
-        return None
 
 
 class PushRules(Struct, frozen=True, kw_only=True):
@@ -121,9 +105,9 @@ class AssignmentPusher:
     def __init__(
         self,
         bucket: AssignmentBucket,
-        rules: PushRules = PushRules(),  # noqa: B008 - hold nothing
-        shares: AssignmentShares = UnlimitedShares(),  # noqa: B008
-        charges: BudgetCharges = NoCharges(),  # noqa: B008
+        rules: PushRules,
+        shares: AssignmentShares,
+        charges: BudgetCharges,
     ) -> None:
         self._charges = charges
         self._bucket = bucket

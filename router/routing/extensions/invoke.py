@@ -54,17 +54,18 @@ class ExtensionCall(Struct, frozen=True, gc=False):
     timeout_s: float
     retry: int
     deadline: float
+    tenant_id: str  # whose request it is
 
 
 class Invoker:
-    """Calls extensions. Without `breakers` and `health` nothing is counted: for a dry run."""
+    """Calls extensions. Where `breakers` and `health` are None nothing is counted: for a dry run."""
 
     def __init__(
         self,
         caller: ExtensionCaller,
-        breakers: BreakerRegistry | None = None,
-        health: HealthTracker | None = None,
-        meter: ExtensionMeter = NULL_METER,
+        breakers: BreakerRegistry | None,
+        health: HealthTracker | None,
+        meter: ExtensionMeter,
         *,
         now: Clock = steady,
         sleep: Sleep = asyncio.sleep,
@@ -78,7 +79,7 @@ class Invoker:
 
     def make_dry_invoker(self) -> Invoker:
         """An invoker that makes the same calls and updates no breaker, health or metric."""
-        return Invoker(self._caller, now=self._now, sleep=self._sleep)
+        return Invoker(self._caller, None, None, NULL_METER, now=self._now, sleep=self._sleep)
 
     def head(self, headers: Mapping[str, str]) -> bytes:
         """The encoded headers of calls, made once for all calls that share them."""
@@ -106,7 +107,7 @@ class Invoker:
         """One attempt. A single coroutine around the call: the steps before and after it do not wait."""
         route, began = call.route, self._now()
         timeout_s = min(call.timeout_s, call.deadline - began)
-        breaker, permit = self._acquire(route, timeout_s)
+        breaker, permit = self._acquire(call, timeout_s)
         try:
             answer = _read(await self._caller.call(route.subject, call.data, call.head, timeout_s), read)
         except Exception as exc:  # every failure is counted by the breaker, and goes to the caller
@@ -125,13 +126,14 @@ class Invoker:
             self._health.observe(route.extension_id, ok=True, latency_ms=seconds * 1000)
         return answer
 
-    def _acquire(self, route: Route, timeout_s: float) -> tuple[AnyBreaker, CallPermit]:
+    def _acquire(self, call: ExtensionCall, timeout_s: float) -> tuple[AnyBreaker, CallPermit]:
         """The right to call. Raises ExtensionFailure."""
+        route = call.route
         if timeout_s <= 0:
             raise ExtensionFailure(
                 DEADLINE_EXCEEDED_FAILURE, "the time of the whole pipeline is over", "late", is_callees=False, was_sent=False
             )
-        breaker = self._breakers.get(route.extension_id) if self._breakers is not None else NULL_BREAKER
+        breaker = self._breakers.get(route.extension_id, call.tenant_id) if self._breakers is not None else NULL_BREAKER
         permit = breaker.acquire(timeout_s + PERMIT_GRACE_S)
         if permit is None:
             self._meter.on_call(route.extension_id, route.kind, "open", 0.0)

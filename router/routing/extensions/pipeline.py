@@ -43,7 +43,7 @@ class PipelineRunner:
         invoker: Invoker,
         *,
         slots: PipelineSlots | None = None,
-        meter: ExtensionMeter = NULL_METER,
+        meter: ExtensionMeter,
         environment: str | None = None,
         now: Clock = steady,
     ) -> None:

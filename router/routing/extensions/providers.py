@@ -29,7 +29,7 @@ from router.routing.extensions.entry import PROVIDER
 from router.routing.extensions.failure import EXTENSION_UNAVAILABLE, ExtensionFailure
 from router.routing.extensions.health import HealthTracker
 from router.routing.extensions.invoke import PERMIT_GRACE_S, ExtensionCall, Invoker
-from router.routing.extensions.ports import NULL_METER, ExtensionMeter
+from router.routing.extensions.ports import ExtensionMeter
 from router.routing.extensions.provider_failure import caller_deadline_failure, failed_response, failure_of, make_not_found
 from router.routing.extensions.registry import ExtensionRegistry, Route
 from router.routing.extensions.relay import ProviderMessage, Send, StreamRelay
@@ -73,7 +73,7 @@ class ProviderInvoker:
         *,
         breakers: BreakerRegistry,
         health: HealthTracker,
-        meter: ExtensionMeter = NULL_METER,
+        meter: ExtensionMeter,
         environment: str | None = None,
         longest_s: float = USUAL_STREAM_S,
         now: Clock = steady,
@@ -115,7 +115,7 @@ class ProviderInvoker:
         if route is None:
             relay.fail(make_not_found(request))
             return False
-        outcome = self._begin_stream(route, left_s)
+        outcome = self._begin_stream(route, request.tenant_id, left_s)
         if outcome is None:
             relay.fail(ExtensionFailure(EXTENSION_UNAVAILABLE, "its circuit breaker is open", "open"))
             return False
@@ -130,9 +130,9 @@ class ProviderInvoker:
         outcome.end(failure, relay.latency_ms)
         return was_sent
 
-    def _begin_stream(self, route: Route, left_s: float) -> StreamOutcome | None:
+    def _begin_stream(self, route: Route, tenant_id: str, left_s: float) -> StreamOutcome | None:
         """None: the breaker is open. A probe has the time of its first piece, as a plain call has that of its answer."""
-        breaker = self._breakers.get(route.extension_id)
+        breaker = self._breakers.get(route.extension_id, tenant_id)
         permit = breaker.acquire(min(route.timeout_ms / 1000, left_s) + PERMIT_GRACE_S)
         if permit is None:
             self._meter.on_call(route.extension_id, PROVIDER, "open", 0.0)
@@ -186,4 +186,4 @@ def _fail(request: ProviderRequest, failure: ExtensionFailure, latency_ms: float
 
 
 def _call(route: Route, request: ProviderRequest, head: bytes, deadline: float) -> ExtensionCall:
-    return ExtensionCall(route, call_bytes(request, route.config), head, route.timeout_ms / 1000, route.retry, deadline)
+    return ExtensionCall(route, call_bytes(request, route.config), head, route.timeout_ms / 1000, route.retry, deadline, request.tenant_id)

@@ -136,7 +136,7 @@ class PipelineRun(Struct, frozen=True, gc=False):
         timeout_ms = route.timeout_ms if use.timeout_ms is None else use.timeout_ms
         retry = route.retry if use.retry is None else use.retry
         config = {**route.config, **use.config} if route.config else use.config  # the registry's, and over it the policy's
-        return ExtensionCall(route, matter.build_request(config), self.head, timeout_ms / 1000, retry, self.deadline)
+        return ExtensionCall(route, matter.build_request(config), self.head, timeout_ms / 1000, retry, self.deadline, request.tenant_id)
 
     def _apply(self, kind: str, use: ExtensionUse, came: ExtensionResult | None, asked: RouteRequest) -> Refusal | None:
         if type(came) is ProcessorAnswer:

@@ -9,7 +9,8 @@ If a probe lasted as long as its stream, a few long streams would keep a provide
 from __future__ import annotations
 
 from router.core.clock import Clock
-from router.routing.breakers import CallPermit, CircuitBreaker
+from router.routing.breakers import CallPermit
+from router.routing.breakers.registry import TenantBreaker
 from router.routing.extensions.entry import PROVIDER
 from router.routing.extensions.failure import ExtensionFailure
 from router.routing.extensions.health import HealthTracker
@@ -19,7 +20,7 @@ from router.routing.extensions.ports import ExtensionMeter
 class StreamOutcome:
     """For a stream that begins now. `permit`: acquired for it."""
 
-    def __init__(self, breaker: CircuitBreaker, permit: CallPermit, health: HealthTracker, meter: ExtensionMeter, now: Clock) -> None:
+    def __init__(self, breaker: TenantBreaker, permit: CallPermit, health: HealthTracker, meter: ExtensionMeter, now: Clock) -> None:
         self._breaker = breaker
         self._permit: CallPermit | None = permit
         self._health = health
@@ -40,9 +41,9 @@ class StreamOutcome:
 
     def end(self, failure: ExtensionFailure | None, latency_ms: float) -> None:
         """The stream has ended. `failure`: None where it ended well."""
-        self._meter.on_call(self._breaker.name, PROVIDER, "ok" if failure is None else failure.status, latency_ms / 1000)
+        self._meter.on_call(self._breaker.service, PROVIDER, "ok" if failure is None else failure.status, latency_ms / 1000)
         if failure is None or failure.is_callees or failure.is_answer:
-            self._health.observe(self._breaker.name, ok=failure is None or failure.is_answer, latency_ms=latency_ms)
+            self._health.observe(self._breaker.service, ok=failure is None or failure.is_answer, latency_ms=latency_ms)
         if failure is not None and failure.is_callees:
             self._record_failure()
         elif failure is not None:

@@ -3,9 +3,20 @@
 import pytest
 
 from router.contracts.canary import CANDIDATE, CONTROL, CanaryGuard, CanaryPlan
+from router.contracts.canary_record import GROUPS, canary_record_bytes
 from router.contracts.decision import Decision, Refusal
-from router.routing.canary import CanaryCounts, CanaryTotals, CanaryVerdict, GuardError, add_totals, judge, parse_guard, parse_span_ms
-from router.routing.canary.sequential import WORSE, Tally, compute_evidence
+from router.routing.canary import (
+    CanaryCounts,
+    CanaryTotals,
+    CanaryVerdict,
+    GuardError,
+    add_totals,
+    is_one_sided,
+    judge,
+    parse_guard,
+    parse_span_ms,
+)
+from router.routing.canary.sequential import WORSE, Tally, compute_evidence, is_evident
 from router.routing.canary.verdict import list_findings
 
 GUARDS = (CanaryGuard("error_rate", 1.2), CanaryGuard("p95_latency", 1.2))
@@ -21,7 +32,7 @@ def counts_of(*, control: tuple[int, int], candidate: tuple[int, int], latency_m
     counts = CanaryCounts("acme", "default", 2)
     for arm, (outcomes, errors), taken_ms in zip((CONTROL, CANDIDATE), (control, candidate), latency_ms, strict=True):
         for number in range(outcomes):
-            counts.on_result(arm, "error" if number < errors else "success", taken_ms)
+            counts.on_result(arm, "error" if number < errors else "success", taken_ms, "acme")
     return add_totals([counts.build_record("node", "life")])
 
 
@@ -73,32 +84,43 @@ def test_a_shadow_is_compared_by_provider_and_by_what_both_expected() -> None:
 
 
 def test_counts_of_several_instances_are_added_up_and_an_order_of_outcomes_is_nothing() -> None:
-    parts = [CanaryCounts("acme", "default", 2) for _ in range(2)]
-    whole = CanaryCounts("acme", "default", 2)
+    parts = [CanaryCounts("_shared", "default", 2) for _ in range(2)]
+    whole = CanaryCounts("_shared", "default", 2)
     for number in range(200):
         status = "error" if number % 7 == 0 else "success"
         for counts in (parts[number % 2], whole):
-            counts.on_result(CANDIDATE if number % 3 == 0 else CONTROL, status, 10 + number)
+            counts.on_result(CANDIDATE if number % 3 == 0 else CONTROL, status, 10 + number, f"t{number % 5}")
     together = add_totals(one.build_record("node", str(place)) for place, one in enumerate(parts))
     assert together == add_totals([whole.build_record("node", "life")])
 
 
 def test_a_refusal_of_the_arm_is_an_error_and_a_rate_limit_or_a_cancellation_is_nothing() -> None:
     counts = CanaryCounts("acme", "default", 2)
-    counts.on_answer(CANDIDATE, Refusal("pre_processor_failed", "no"))
-    counts.on_answer(CANDIDATE, Refusal("rate_limit_exceeded", "later"))
-    counts.on_answer(CANDIDATE, Decision("a", "weighted", 50, 1, 1))
-    counts.on_result(CANDIDATE, "cancelled", 5)
-    counts.on_result(CANDIDATE, "timeout", 5)
-    record = counts.build_record("node", "life").candidate
+    counts.on_answer(CANDIDATE, Refusal("pre_processor_failed", "no"), "acme")
+    counts.on_answer(CANDIDATE, Refusal("rate_limit_exceeded", "later"), "acme")
+    counts.on_answer(CANDIDATE, Decision("a", "weighted", 50, 1, 1), "acme")
+    counts.on_result(CANDIDATE, "cancelled", 5, "acme")
+    counts.on_result(CANDIDATE, "timeout", 5, "acme")
+    record = counts.build_record("node", "life").groups[0].candidate
     assert (record.outcomes, record.errors) == (3, 2)
 
 
 def test_more_bad_outcomes_speak_more_against_it() -> None:
-    assert compute_evidence(Tally(0, 0), Tally(5, 100), 1.0, WORSE) == 1.0
-    grown = [compute_evidence(Tally(bad, 100), Tally(100, 1000), 1.0, WORSE) for bad in (10, 20, 30)]
+    assert compute_evidence([(Tally(0, 0), Tally(5, 100))], 1.0, WORSE) == pytest.approx(1.0)
+    grown = [compute_evidence([(Tally(bad, 100), Tally(100, 1000))], 1.0, WORSE) for bad in (10, 20, 30)]
     assert grown[0] < 1 < grown[1] < grown[2]
-    assert compute_evidence(Tally(10**6, 10**6), Tally(0, 10**6), 1.0, WORSE) > 1e100  # and no overflow
+    worst = Tally(10**6, 10**6), Tally(0, 10**6)
+    assert compute_evidence([worst], 1.0, WORSE) > 1e100  # and no overflow
+    assert compute_evidence([worst] * 32, 1.0, WORSE, 14.0) == pytest.approx(14.0**32)
+
+
+def test_no_group_of_several_decides_alone_for_or_against() -> None:
+    worst, best, none = (Tally(10**4, 10**4), Tally(0, 10**4)), (Tally(0, 10**4), Tally(10**4, 10**4)), (Tally(0, 1), Tally(0, 1))
+    assert compute_evidence([worst, none], 1.0, WORSE, 14.0) == pytest.approx(14.0)
+    assert compute_evidence([worst, worst, best], 1.0, WORSE, 14.0) == pytest.approx(14.0**2 / 10)
+    assert is_evident([worst, worst], 1.0, WORSE, 196.0)
+    assert not is_evident([worst, none], 1.0, WORSE, 196.0)
+    assert is_evident([worst], 1.0, WORSE, 196.0), "alone it decides"
 
 
 def test_each_guard_alone_has_the_whole_chance_of_a_false_alarm() -> None:
@@ -119,3 +141,56 @@ def test_guards_and_times_are_read() -> None:
     for text in ("31d", "0s", "1w", "h"):
         with pytest.raises(GuardError):
             parse_span_ms(text)
+
+
+# -- a policy that all tenants may use
+
+
+def shared_counts(**tenants: tuple[int, int, int, int]) -> CanaryTotals:
+    """Of each tenant: outcomes and errors of control, then of the candidate."""
+    counts = CanaryCounts("_shared", "default", 2)
+    for tenant, (outcomes, errors, others, other_errors) in tenants.items():
+        for arm, count, bad in ((CONTROL, outcomes, errors), (CANDIDATE, others, other_errors)):
+            for number in range(count):
+                counts.on_result(arm, "error" if number < bad else "success", 100, tenant)
+    return add_totals([counts.build_record("node", "life")])
+
+
+USUAL = (400, 40, 100, 10)
+BAD = (400, 40, 100, 60)
+SPITEFUL = (5000, 0, 5000, 5000)  # the candidate fails, it says
+FLATTERING = (5000, 5000, 5000, 0)
+
+
+def test_a_tenant_that_reports_errors_of_the_candidate_does_not_roll_it_back_alone_and_keeps_it_from_being_promoted() -> None:
+    totals = shared_counts(acme=USUAL, third=USUAL, spiteful=SPITEFUL)
+    verdict, why = judge(a_plan(GUARDS[0]), totals, 0)
+    assert (verdict, "broken by one group of tenants" in why) == (CanaryVerdict.GO_ON, True)
+    assert is_one_sided(a_plan(GUARDS[0]), totals)
+    assert judge(a_plan(GUARDS[0]), totals, END_MS)[0] is CanaryVerdict.ROLL_BACK
+
+
+def test_a_tenant_that_praises_the_candidate_promotes_it_neither_early_nor_with_outcomes_of_its_own_alone() -> None:
+    totals = shared_counts(acme=(400, 40, 10, 1), flattering=FLATTERING)
+    assert judge(a_plan(GUARDS[0]), totals, 0)[0] is CanaryVerdict.GO_ON
+    verdict, why = judge(a_plan(GUARDS[0]), totals, END_MS)
+    assert (verdict, "too few outcomes" in why) == (CanaryVerdict.ROLL_BACK, True)
+
+
+def test_a_tenant_that_praises_a_candidate_that_fails_for_the_others_does_not_save_it() -> None:
+    totals = shared_counts(acme=BAD, third=BAD, fourth=BAD, fifth=BAD, flattering=FLATTERING)
+    assert judge(a_plan(GUARDS[0]), totals, 0)[0] is CanaryVerdict.ROLL_BACK
+
+
+def test_what_two_tenants_see_decides_and_a_tenant_alone_decides_for_itself() -> None:
+    assert judge(a_plan(GUARDS[0]), shared_counts(acme=BAD, third=BAD), 0)[0] is CanaryVerdict.ROLL_BACK
+    assert judge(a_plan(GUARDS[0]), shared_counts(acme=BAD), 0)[0] is CanaryVerdict.ROLL_BACK
+
+
+def test_the_record_stays_small_however_many_tenants_there_are() -> None:
+    counts = CanaryCounts("_shared", "default", 2)
+    for number in range(5000):
+        counts.on_result(CANDIDATE, "success", 10.0 * 1.01 ** (number % 900), f"tenant-{number}")
+    record = counts.build_record("node", "life")
+    assert len(record.groups) == GROUPS
+    assert len(canary_record_bytes(record)) < 200_000

@@ -11,9 +11,10 @@ from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
 from router.core.message import Message
 from router.core.outcome import Done
-from router.routing.decide import AssignmentPusher, DecideHandler, DecideRules, NewAssignment
+from router.routing.decide import DecideHandler, DecideRules, NewAssignment
 from router.routing.decide.single_flight import SingleFlight
 from router.routing.policy import Policy, PolicyTable
+from tests.support.decide import a_decide_handler, a_pusher
 from tests.support.pipelines import FakeExtensions, late, ok, piped_policy, reject, says
 from tests.support.policy import a_policy
 from tests.support.requests import TRACEPARENT, a_body, a_message
@@ -52,8 +53,8 @@ class Book:
 
 def a_handler(world: FakeExtensions, policy: Policy, meter: Meter | None = None, **rules: object) -> DecideHandler:
     policy_table, extensions = PolicyTable({("acme", "default"): policy}), world.extensions()
-    return DecideHandler(
-        policy_table, meter or Meter(), rules=DecideRules(**rules), push=AssignmentPusher(Book()), extensions=extensions, now=world.clock
+    return a_decide_handler(
+        policy_table, meter or Meter(), rules=DecideRules(**rules), push=a_pusher(Book()), extensions=extensions, now=world.clock
     )
 
 
@@ -164,7 +165,7 @@ async def test_the_policys_time_runs_from_the_start_of_handling(policy_ms: int |
 
 
 async def test_without_a_registry_every_extension_is_not_found() -> None:
-    handler = DecideHandler(PolicyTable({("acme", "default"): piped_policy(validators=["guard"])}), Meter())
+    handler = a_decide_handler(PolicyTable({("acme", "default"): piped_policy(validators=["guard"])}), Meter())
     assert (await answer(handler, asks()))["error"]["details"]["cause"] == "extension_not_found"  # type: ignore[index]
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from router.routing.decide import DecideHandler
 from router.routing.policy import NO_STATES, PolicyTable, ProviderState, ProviderStates
 from tests.support.breakers import SomeProviders, a_guarded_policy
+from tests.support.decide import a_decide_handler
 from tests.support.policy import a_policy, a_provider
 from tests.support.requests import a_body, a_message
 
@@ -19,9 +19,9 @@ class Silent:
 def chosen_with(states: ProviderStates, times: int = 1) -> list[tuple[str, str]]:
     """The decisions that were told, of so many equal requests."""
     told: list[tuple[str, str]] = []
-    handler = DecideHandler(
+    handler = a_decide_handler(
         PolicyTable({("_shared", "default"): a_policy(a_provider("openai"))}),
-        Silent(),  # type: ignore[arg-type]
+        Silent(),
         states=lambda _: states,
         on_decision=lambda tenant_id, decision: told.append((tenant_id, decision.provider_id)),
         now=lambda: 10.0,

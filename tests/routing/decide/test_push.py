@@ -11,10 +11,10 @@ from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
 from router.core.message import Message
 from router.core.outcome import Done, Outcome
-from router.routing.decide import AssignmentPusher, DecideHandler, DecideRules, NewAssignment, PushRules
+from router.routing.decide import DecideHandler, DecideRules, NewAssignment
 from router.routing.decide.idempotency_cache import IdempotencyCache
-from router.routing.decide.push import UnlimitedShares
 from router.routing.policy import PolicyTable
+from tests.support.decide import UnlimitedShares, a_decide_handler, a_pusher
 from tests.support.policy import a_policy, a_provider
 from tests.support.requests import TRACEPARENT, a_body, a_message
 from tests.support.workers import ASSIGNED
@@ -89,8 +89,8 @@ def a_handler(
     **rules: object,
 ) -> DecideHandler:
     policy_table = PolicyTable({("acme", "default"): a_policy(a_provider(provider))} if policy else {})
-    push = AssignmentPusher(book, PushRules(**rules), shares) if book is not None else None
-    return DecideHandler(policy_table, Meter(), rules=DecideRules(), push=push, cache=IdempotencyCache(life=life))
+    push = a_pusher(book, shares=shares, **rules) if book is not None else None
+    return a_decide_handler(policy_table, Meter(), rules=DecideRules(), push=push, cache=IdempotencyCache(life=life))
 
 
 def a_push(payload: str = "hello", sequence: int = 7, **top: object) -> Message:

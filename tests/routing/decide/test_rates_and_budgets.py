@@ -8,8 +8,9 @@ import pytest
 from router.core.clock import steady
 from router.core.deferred import Deferred
 from router.routing.budgets import Budget, BudgetSlice, BudgetTable
-from router.routing.decide import AssignmentPusher, DecideHandler, NewAssignment
+from router.routing.decide import NewAssignment
 from router.routing.policy import PolicyTable, RateLimits
+from tests.support.decide import a_decide_handler, a_pusher
 from tests.support.pipelines import FakeExtensions, ok, piped_policy
 from tests.support.policy import a_policy
 from tests.support.requests import a_body, a_message
@@ -45,9 +46,9 @@ def a_table() -> BudgetTable:
 async def test_a_request_that_waits_for_a_budget_takes_one_token(*, is_piped: bool) -> None:
     world = FakeExtensions(pii=ok).register(pii="validator")
     policy = piped_policy(validators=["pii"], rate_limit=LIMIT) if is_piped else a_policy(rate_limit=LIMIT)
-    handler = DecideHandler(
+    handler = a_decide_handler(
         PolicyTable({("acme", "default"): policy}),
-        Meter(),  # type: ignore[arg-type]
+        Meter(),
         rates=RateLimits(),
         budgets=a_table().tenants,
         extensions=world.extensions(),
@@ -74,12 +75,12 @@ async def test_a_pushed_request_that_is_refused_is_decided_once() -> None:
     (spent,) = table.slices.values()
     spent.ends_s = NOON_S + 3600
     spent.on_refused(1, NOON_S)
-    handler = DecideHandler(
+    handler = a_decide_handler(
         PolicyTable({("acme", "default"): a_policy(rate_limit=LIMIT)}),
-        Meter(),  # type: ignore[arg-type]
+        Meter(),
         rates=RateLimits(),
         budgets=table.tenants,
-        push=AssignmentPusher(EmptyBucket()),
+        push=a_pusher(EmptyBucket()),
     )
     done = await handler(a_message({**a_body(), "push_assignment": True}))  # type: ignore[misc]
     assert orjson.loads(done.reply.data)["error"]["code"] == "budget_exceeded", "a second decision would find no token"

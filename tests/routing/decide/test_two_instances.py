@@ -10,6 +10,7 @@ import pytest
 from router.core.outcome import Done
 from router.routing.decide import DecideHandler
 from router.routing.policy import NO_STATES, PolicyTable, ProviderState, ProviderStates
+from tests.support.decide import a_decide_handler
 from tests.support.policy import a_policy, a_provider
 from tests.support.requests import a_body, a_message
 
@@ -26,7 +27,7 @@ class Silent:
 
 def _instance(states: ProviderStates = NO_STATES, **sections: object) -> DecideHandler:
     table = PolicyTable({("_shared", "default"): a_policy(*HALVES, **sections)})
-    return DecideHandler(table, Silent(), states=lambda _: states)  # type: ignore[arg-type]
+    return a_decide_handler(table, Silent(), states=lambda _: states)
 
 
 def _ask(instance: DecideHandler, name: str, user: str) -> dict[str, Any]:

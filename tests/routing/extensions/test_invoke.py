@@ -113,11 +113,11 @@ async def test_after_five_failures_nothing_is_sent_until_the_breakers_time_is_ov
     for _ in range(3):
         assert refusal(await world.run(policy))[1]["cause"] == "extension_unavailable"
     assert len(world.asked) == 5
-    assert world.breakers.snapshots()["guard"].state == "open"
+    assert world.breakers.snapshots()["guard"].worst.state == "open"
     world.now += 60
     for _ in range(2):
         assert decision(await world.run(policy, deadline=world.now + 30))
-    assert world.breakers.snapshots()["guard"].state == "closed"
+    assert world.breakers.snapshots()["guard"].worst.state == "closed"
     assert [status for _, status in world.told] == ["error"] * 5 + ["open"] * 3 + ["ok"] * 2
 
 
@@ -127,14 +127,14 @@ async def test_a_probe_that_times_out_opens_the_breaker_again() -> None:
         await world.run(policy)
     world.now += 60
     await world.run(policy, deadline=world.now + 30)
-    assert world.breakers.snapshots()["guard"].state == "open"
+    assert world.breakers.snapshots()["guard"].worst.state == "open"
 
 
 async def test_a_requester_with_little_patience_opens_no_breaker_for_others() -> None:
     world, policy = guarded(late, timeout_ms=1000)
     for _ in range(7):
         await world.run(policy, deadline=world.now + 0.2)
-    assert world.breakers.snapshots()["guard"].state == "closed"
+    assert world.breakers.snapshots()["guard"].worst.state == "closed"
     assert len(world.asked) == 7
 
 
@@ -142,7 +142,7 @@ async def test_a_request_that_was_refused_opens_no_breaker() -> None:
     world, policy = guarded(lambda _: FakeReply(b"", 422, "not this one"))
     for _ in range(12):
         await world.run(policy)
-    assert world.breakers.snapshots()["guard"].state == "closed"
+    assert world.breakers.snapshots()["guard"].worst.state == "closed"
     assert world.health.figures("guard").success_rate == 1
 
 
@@ -154,7 +154,7 @@ async def test_a_call_that_is_cancelled_says_nothing_of_the_extension() -> None:
     with pytest.raises(asyncio.CancelledError):
         await running
     assert (world.told, world.health.get_all()) == ([], {})
-    assert world.breakers.snapshots()["guard"].failure_count == 0
+    assert world.breakers.snapshots()["guard"].worst.failure_count == 0
 
 
 async def test_health_hears_of_every_attempt() -> None:

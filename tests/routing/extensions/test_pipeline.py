@@ -9,6 +9,7 @@ from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.core.errors import BrokerUnavailable, NoResponders
 from router.routing.extensions import ExtensionRegistry, Invoker, NullCaller, PipelineRunner, PipelineSlots
+from router.routing.extensions.ports import NULL_METER
 from router.routing.policy import evaluate
 from tests.support.pipelines import (
     FakeExtensions,
@@ -298,7 +299,7 @@ async def test_a_dry_run_that_invokes_leaves_no_trace() -> None:
 
 async def test_a_decision_without_an_executed_extension_says_nothing_of_them() -> None:
     policy = piped_policy()
-    piped = await PipelineRunner(ExtensionRegistry(), Invoker(NullCaller())).run(
+    piped = await PipelineRunner(ExtensionRegistry(), Invoker(NullCaller(), None, None, NULL_METER), meter=NULL_METER).run(
         policy, a_request(), lambda r: evaluate(policy, r, now=0.0), deadline=9e9
     )
     assert "executed_extensions" not in decision(piped).metadata

@@ -9,10 +9,10 @@ from msgspec import Struct
 from router.contracts.extension import DEADLINE
 from router.contracts.provider_chunk import StreamChunk
 from router.contracts.provider_request import ProviderRequest
-from router.routing.breakers import BreakerRegistry
 from router.routing.extensions import ExtensionRegistry, HealthTracker, Invoker, parse_entry
-from router.routing.extensions.ports import NullCaller
+from router.routing.extensions.ports import NULL_METER, NullCaller
 from router.routing.extensions.providers import ProviderInvoker
+from tests.support.breakers import a_registry
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")
 ENTRY = {"id": "echo", "type": "provider", "subject": "beamline.provider.echo.v1", "timeout_ms": 5_000}
@@ -31,14 +31,15 @@ class Asked:
 
     def __init__(self, piece: Piece, takes_s: float) -> None:
         self.now = 0.0
-        self.breakers, self.health = BreakerRegistry(now=self.clock), HealthTracker(now=self.clock)
+        self.breakers, self.health = a_registry(now=self.clock), HealthTracker(now=self.clock)
         self._piece, self._takes_s = piece, takes_s
         self.providers = ProviderInvoker(
             ExtensionRegistry([parse_entry(ENTRY)]),
-            Invoker(NullCaller()),
+            Invoker(NullCaller(), None, None, NULL_METER),
             self._stream,
             breakers=self.breakers,
             health=self.health,
+            meter=NULL_METER,
             now=self.clock,
         )
 
@@ -65,7 +66,7 @@ async def test_a_provider_that_stops_at_the_askers_deadline_opens_no_breaker(pie
     asked = Asked(piece, takes_s=GIVEN_S)
     for _ in range(CALLS):
         await asked.ask()
-    assert asked.breakers.snapshots()["echo"].state == "closed"
+    assert asked.breakers.snapshots()["echo"].worst.state == "closed"
     assert asked.health.figures("echo").latency_samples == 0
 
 
@@ -73,5 +74,5 @@ async def test_a_provider_that_fails_before_is_at_fault() -> None:
     asked = Asked(Piece(BROKEN), takes_s=GIVEN_S / 2)
     for _ in range(5):
         await asked.ask()
-    assert asked.breakers.snapshots()["echo"].state == "open"
+    assert asked.breakers.snapshots()["echo"].worst.state == "open"
     assert asked.health.figures("echo").failure_count == 5

@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from router.contracts.provider_chunk import StreamChunk
 from router.contracts.provider_request import ProviderRequest
-from router.routing.breakers import BreakerRegistry
 from router.routing.extensions import ExtensionRegistry, HealthTracker, Invoker, parse_entry
-from router.routing.extensions.ports import NullCaller
+from router.routing.extensions.ports import NULL_METER, NullCaller
 from router.routing.extensions.providers import ProviderInvoker
+from tests.support.breakers import a_registry
 from tests.support.waiting import until
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")
@@ -46,15 +46,16 @@ class Streams:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.breakers, self.health = BreakerRegistry(now=self.clock), HealthTracker(now=self.clock)
+        self.breakers, self.health = a_registry(now=self.clock), HealthTracker(now=self.clock)
         self._opening: list[OneStream] = []
         self._all: list[OneStream] = []
         self._providers = ProviderInvoker(
             ExtensionRegistry([parse_entry(ENTRY)]),
-            Invoker(NullCaller()),
+            Invoker(NullCaller(), None, None, NULL_METER),
             self._open,
             breakers=self.breakers,
             health=self.health,
+            meter=NULL_METER,
             now=self.clock,
         )
 
@@ -63,7 +64,7 @@ class Streams:
 
     @property
     def state(self) -> str:
-        return self.breakers.snapshots()["echo"].state
+        return self.breakers.snapshots()["echo"].worst.state
 
     async def begin(self, *pieces: bytes) -> OneStream:
         """A stream that has read these pieces, or is over."""
