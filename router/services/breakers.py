@@ -2,6 +2,7 @@
 
 extensions   by extension id, for this process only
 providers    by (tenant, provider), fed by results; openings and closings are shared (`shared_breakers`)
+limits       the same pairs: providers that limit a tenant; shared as well
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from router.config.request_servers import ProvidersConfig
 from router.config.service import ExtensionBreakerConfig
 from router.contracts.alert import INFO, WARNING, Alert
 from router.core.clock import Clock, steady
 from router.operations.observability import LogRateLimit, Metrics, events, logs
 from router.routing.breakers import CLOSED, HALF_OPEN, OPEN, BreakerRegistry, BreakerRules, BreakerSnapshot, BreakerTransition
-from router.routing.policy import Policy, ProviderBreakers
+from router.routing.policy import LimitedProviders, LimitRules, Policy, ProviderBreakers
 from router.services.alerts import Alerts
 from router.services.shared_breakers import SharedBreakers
 
@@ -36,13 +38,15 @@ class Breakers:
         shared: SharedBreakers,
         policies: Callable[[], Mapping[tuple[str, str], Policy]],
         *,
+        limits: LimitRules,
         rules: BreakerRules = BreakerRules(),  # noqa: B008 - frozen
         now: Clock = steady,
     ) -> None:
         self.shared = shared
         self.extensions = BreakerRegistry(lambda _: rules, now=now, on_change=self._on_extension_change)
         self.providers = ProviderBreakers(policies, now=now, on_create=self._on_provider_created, on_change=self._on_provider_change)
-        shared.attach(self.providers.apply_remote)
+        self.limits = LimitedProviders(self.providers.blocked, limits, self._on_limited, now=now)
+        shared.attach(self.providers.apply_remote, self.limits.apply_remote)
         self._metrics = metrics
         self._alerts = alerts
         self._labels: set[Label] = set()  # of providers that have a breaker; labels are bounded
@@ -74,6 +78,11 @@ class Breakers:
         if not transition.is_remote:
             self.shared.note(transition)
         self._report(PROVIDER, transition, self._provider_label(*transition.name.split("/")))
+
+    def _on_limited(self, tenant_id: str, provider_id: str, left_s: float) -> None:
+        self.shared.note_limit(tenant_id, provider_id, left_s)
+        if self._lines.allow(("limit", tenant_id, provider_id)):
+            log.warning(events.PROVIDER_LIMITS, tenant_id=tenant_id, provider_id=provider_id, left_s=round(left_s, 3))
 
     def _report(self, kind: str, transition: BreakerTransition, label: Label) -> None:
         self._metrics.breaker_transitions[*label, transition.before, transition.state] += 1
@@ -112,6 +121,10 @@ def breaker_rules(config: ExtensionBreakerConfig) -> BreakerRules:
         error_rate_window_s=config.error_rate_window_ms / 1000,
         minimum_calls=config.minimum_calls,
     )
+
+
+def limit_rules(config: ProvidersConfig) -> LimitRules:
+    return LimitRules(usual_s=config.rate_limited_ms / 1000, longest_s=config.longest_rate_limit_ms / 1000)
 
 
 def build_closed_state(extension_id: str) -> dict[str, object]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import log
 
 from router.contracts.canary import CANDIDATE, CONTROL, CanaryGuard, CanaryPlan
+from router.contracts.failure_class import PROVIDER
 from router.routing.canary import CanaryCounts, CanaryTotals, CanaryVerdict, add_totals, judge
 
 GUARDS = (CanaryGuard("error_rate", 1.2), CanaryGuard("p95_latency", 1.2))
@@ -43,7 +44,7 @@ def play(control: Arm, candidate: Arm, *, rng: random.Random, share: float = 0.0
     while outcomes < most:
         name = CANDIDATE if rng.random() < share else CONTROL
         latency_ms = latencies[name][int(rng.random() * LATENCIES)]
-        counts.on_result(name, "error" if rng.random() < arms[name].error_rate else "success", latency_ms)
+        counts.on_result(name, PROVIDER if rng.random() < arms[name].error_rate else None, latency_ms)
         if name == CONTROL:
             continue
         outcomes += 1

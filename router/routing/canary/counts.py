@@ -10,10 +10,10 @@ from router.contracts.decision import (
     Decision,
     Refusal,
 )
+from router.contracts.failure_class import PROVIDER, FailureClass
 from router.routing.measurements.latencies import find_bucket
 
 FAILURES = frozenset({DECISION_FAILED, DEADLINE_EXCEEDED, "pre_processor_failed", "validator_blocked", "post_processor_failed"})
-ERRORS = frozenset({"error", "timeout"})  # statuses of results; a cancelled one says nothing about an arm
 MAX_LATENCY_MS = 3_600_000.0
 
 
@@ -47,13 +47,13 @@ class CanaryCounts:
             return  # a rate limit, an unknown policy: not the arm's
         self._count(arm, is_error=isinstance(answer, Refusal))
 
-    def on_result(self, arm: str, status: str, latency_ms: float) -> None:
-        """The first result of an assignment."""
-        if status == "success":
+    def on_result(self, arm: str, outcome: FailureClass | None, latency_ms: float) -> None:
+        """The first result of an assignment; None: a success. Of the failures only a provider's says something of an arm."""
+        if outcome is None:
             self._count(arm, is_error=False)
             bucket, latencies = find_bucket(min(float(latency_ms), MAX_LATENCY_MS)), self._arms[arm].latencies
             latencies[bucket] = latencies.get(bucket, 0) + 1
-        elif status in ERRORS:
+        elif outcome is PROVIDER:
             self._count(arm, is_error=True)
 
     def on_shadow(self, answer: Decision | Refusal, shadow: Decision | Refusal) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from math import inf
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from router.contracts.figures_record import MAX_FINISHED, FiguresRecord, MinuteRecord, ProviderFiguresRecord
 from router.routing.measurements.latencies import add_up, find_percentile
@@ -47,6 +48,8 @@ class MeasuredTenant:
             self.refresh(now)
         elif self.changed:
             self._show_changes(now)
+        if self.figures.failing:
+            self._offer_probes(now)
         return self.figures
 
     def has_room(self, provider: MeasuredProvider) -> bool:
@@ -56,6 +59,13 @@ class MeasuredTenant:
     def expire(self) -> None:
         """The next reader makes all figures anew."""
         self._until = -inf
+
+    def _offer_probes(self, now: float) -> None:
+        """Which share of the requests may probe a provider that fails changes with time alone."""
+        for name in self.figures.failing:
+            share = self.providers[name].find_probe_share(now)
+            if share != self.figures[name].probe_share:
+                self.figures[name] = replace(self.figures[name], probe_share=share)
 
     def _show_changes(self, now: float) -> None:
         changed, self.changed = self.changed, {}
@@ -68,7 +78,7 @@ class MeasuredTenant:
     def _show(self, name: str, before: LearnedFigures, now: float) -> None:
         provider, (samples, in_flight) = self.providers[name], self._elsewhere.get(name, (0, 0))
         samples, in_flight, moving = samples + provider.samples, in_flight + provider.in_flight, provider.moving
-        self.figures[name] = LearnedFigures(
+        known = LearnedFigures(
             samples,
             in_flight,
             moving.latency_ms,
@@ -80,7 +90,17 @@ class MeasuredTenant:
             before.recent_success_rate,
             before.chosen,
             before.silent_s,
+            moving.is_failing,
+            before.probe_share,
+            before.provider_errors,
+            before.request_errors,
+            before.rate_limits,
+            before.cancellations,
         )
+        if moving.is_failing is before.is_failing:
+            self.figures[name] = known
+        else:
+            self.figures.put(name, known)
 
     def refresh(self, now: float) -> None:
         """Make all figures anew."""
@@ -89,7 +109,7 @@ class MeasuredTenant:
         self.figures.choices.clear()
         for name, provider in self.providers.items():
             provider.pass_time(now)
-            self.figures[name] = self._make_figures(name, provider, now)
+            self.figures.put(name, self._make_figures(name, provider, now))
 
     def _make_figures(self, name: str, provider: MeasuredProvider, now: float) -> LearnedFigures:
         moving, minutes = provider.moving, [provider.minute.build_record(), provider.minute_before.build_record()]
@@ -103,7 +123,8 @@ class MeasuredTenant:
         self._elsewhere[name] = samples, in_flight
         samples, in_flight = samples + provider.samples, in_flight + provider.in_flight
         successes, failures = sum(one.successes for one in minutes), sum(one.failures for one in minutes)
-        latencies, has_enough = add_up(*(one.latencies for one in minutes)), successes + failures >= MIN_SAMPLES
+        counted = successes + failures - sum(one.forgiven for one in minutes)
+        latencies, has_enough = add_up(*(one.latencies for one in minutes)), counted >= MIN_SAMPLES
         return LearnedFigures(
             samples=samples,
             in_flight=in_flight,
@@ -113,9 +134,15 @@ class MeasuredTenant:
             cost=moving.cost if samples >= MIN_SAMPLES else None,
             p50_latency_ms=find_percentile(latencies, 0.5) if has_enough else None,
             p95_latency_ms=find_percentile(latencies, 0.95) if has_enough else None,
-            recent_success_rate=successes / (successes + failures) if has_enough else None,
+            recent_success_rate=successes / counted if has_enough else None,
             chosen=sum(one.chosen for one in minutes),
             silent_s=now - moving.at if moving.at > -inf else None,
+            is_failing=moving.is_failing,
+            probe_share=provider.find_probe_share(now),
+            provider_errors=failures,
+            request_errors=sum(one.request_errors for one in minutes),
+            rate_limits=sum(one.rate_limits for one in minutes),
+            cancellations=sum(one.cancellations for one in minutes),
         )
 
     def apply(self, record: FiguresRecord, now: float, age_s: float) -> bool:
@@ -126,7 +153,7 @@ class MeasuredTenant:
         ended = False
         for name, theirs in record.providers.items():
             provider = self.providers[name]
-            provider.moving.adopt(theirs, now - age_s)
+            provider.adopt(theirs, now - age_s)
             for key in theirs.finished:
                 ended |= provider.remove_in_flight(key)
         self.others[record.life] = OtherInstance(record, now - age_s)

@@ -12,6 +12,7 @@ from math import inf
 
 from msgspec.structs import replace
 
+from router.contracts.failure_class import FailureClass
 from router.contracts.figures_record import MAX_PROVIDERS, FiguresRecord
 from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady, wall
@@ -48,17 +49,23 @@ class Measurements:
             tenant.changed[provider_id] = now
             self._changed[tenant_id] = None
 
+    def on_probe(self, tenant_id: str, provider_id: str) -> None:
+        """A decision probes a provider that fails: the next one is due a second later."""
+        tenant = self._tenants.get(tenant_id)
+        provider = tenant.providers.get(provider_id) if tenant is not None else None
+        if provider is not None:
+            provider.probed_at = self._now()
+
     def on_result(  # noqa: PLR0917 - once a result
-        self, tenant_id: str, provider_id: str, assignment_id: str, latency_ms: float, cost: float, is_success: bool | None
+        self, tenant_id: str, provider_id: str, assignment_id: str, latency_ms: float, cost: float, outcome: FailureClass | None
     ) -> None:
-        """The first result of a known assignment. `is_success` None: it says nothing about the provider, but it ends the assignment."""
+        """The first result of a known assignment. It ends the assignment, whatever its class; None: a success."""
         now, provider = self._now(), self._find(tenant_id, provider_id)
         if provider is None:
             return
         provider.on_finished(assignment_id, now)
-        if is_success is not None:
-            now_ms = int(self._today() * 1000)
-            provider.on_result(latency_ms=latency_ms, cost=cost, is_success=is_success, now=now, now_ms=now_ms)
+        now_ms = int(self._today() * 1000)
+        provider.on_result(latency_ms=latency_ms, cost=cost, outcome=outcome, now=now, now_ms=now_ms)
         self._tenants[tenant_id].changed[provider_id] = now
         self._changed[tenant_id] = None
 
@@ -121,7 +128,7 @@ class Measurements:
         tenant_id, provider_id = pair
         tenant = self._tenants[tenant_id]
         del tenant.providers[provider_id]
-        tenant.figures.pop(provider_id, None)
+        tenant.figures.drop(provider_id)
         tenant.changed.pop(provider_id, None)
         tenant.expire()
         if not tenant.providers:

@@ -17,6 +17,7 @@ class ProviderState(Struct, frozen=True):
     blocked_until: float = 0.0  # the breaker blocks every call until this time, on the clock of `now`
     latency_ms: float | None = None  # moving average
     cost: float | None = None  # moving average
+    limited_until: float = 0.0  # a rate limit blocks every call until this time, as a breaker does
 
 
 NO_AVERAGES: Mapping[str, ProviderState] = MappingProxyType({})

@@ -80,7 +80,16 @@ class ProviderFigures(Protocol):
     """The providers' moving averages and their breakers: fed once for each assignment."""
 
     def observe(
-        self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None, assignment_id: str
+        self,
+        tenant_id: str,
+        provider_id: str,
+        *,
+        latency_ms: int,
+        cost: float,
+        status: str,
+        error_code: str | None,
+        retry_after_ms: int | None,
+        assignment_id: str,
     ) -> None: ...
 
 
@@ -105,6 +114,7 @@ class FirstResults:
             cost=result.cost,
             status=result.status,
             error_code=result.error_code,
+            retry_after_ms=result.retry_after_ms,
             assignment_id=known.assignment_id,
         )
         self._on_first(known, result)
