@@ -21,7 +21,7 @@ from tests.support.waiting import until
 
 NAMES = ("a", "b", "c", "d")
 AT_ONCE = 20
-PROBED = 64  # of so many requests one is a probe, at most
+PROBED = 100  # of so many requests one is a probe, on average
 BREAKER = {"enabled": True, "timeout_ms": 1000}
 STRATEGIES: Mapping[str, Json] = {
     "least_latency": {"type": "least_latency"},
@@ -102,8 +102,8 @@ async def test_who_fails_at_once_is_left_out_and_comes_back(work: Work, error: J
 
     work.says["a"] = {"status": "error", "latency_ms": 1, **error}
     await work.choose(60)
-    failing = await work.choose(2 * PROBED)
-    assert failing["a"] <= 3
+    failing = await work.choose(PROBED)
+    assert failing["a"] <= 5  # probes, and those are few
 
     work.says["a"] = {**WORKS, "latency_ms": 10, "cost": 0.01}
 

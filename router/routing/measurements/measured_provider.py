@@ -35,7 +35,8 @@ FAILING_BELOW = 0.5  # a success rate
 RECOVERED_AFTER = 2  # successes in a row
 RECOVERED_RATE = 0.9  # the success rate from which it goes on: six failures in a row, and it fails again
 PROBE_S = 1.0  # between two probes of one instance
-PROBE_SHARE = 1 / 64  # of the requests, at most, of all that fail together
+PROBE_SHARE = 1 / 75  # of the requests, at most, of all that fail together
+HOPEFUL_SHARE = 1 / 10  # once a probe was a success, at once: until a failure, or the recovery
 OVERDUE_S = 60.0  # without a result and without a probe: the next request is one
 
 
@@ -183,7 +184,11 @@ class MeasuredProvider:
 
     def find_probe_share(self, now: float) -> float:
         """Which share of the requests may probe it."""
-        if not self.moving.is_failing or now - self.probed_at < PROBE_S:
+        if not self.moving.is_failing:
+            return 0.0
+        if self.moving.streak:
+            return HOPEFUL_SHARE
+        if now - self.probed_at < PROBE_S:
             return 0.0
         return 1.0 if now - max(self.moving.at, self.probed_at) >= OVERDUE_S else PROBE_SHARE
 

@@ -7,7 +7,7 @@ costs nothing for each request.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import inf
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from router.contracts.figures_record import MAX_FINISHED, FiguresRecord, MinuteRecord, ProviderFiguresRecord
 from router.routing.measurements.latencies import add_up, find_percentile
 from router.routing.measurements.measured_provider import MIN_SAMPLES, MINUTE_S, MeasuredProvider
-from router.routing.measurements.values import LearnedFigures, TenantFigures
+from router.routing.measurements.values import ErrorCounts, LearnedFigures, TenantFigures
 
 REFRESH_S = 0.5
 MAX_IN_FLIGHT, FEW_IN_FLIGHT = 20_000, 100  # keys: of a tenant at most, and of a provider that may be added beyond that
@@ -36,6 +36,7 @@ class MeasuredTenant:
     def __init__(self) -> None:
         self.providers: dict[str, MeasuredProvider] = {}
         self.figures = TenantFigures()
+        self.errors: dict[str, ErrorCounts] = {}  # made with the figures
         self.others: dict[str, OtherInstance] = {}  # by life
         self.shared_at = -inf  # when this instance wrote its record
         self._elsewhere: dict[str, tuple[int, int]] = {}  # samples and in flight of other instances, by provider
@@ -92,10 +93,6 @@ class MeasuredTenant:
             before.silent_s,
             moving.is_failing,
             before.probe_share,
-            before.provider_errors,
-            before.request_errors,
-            before.rate_limits,
-            before.cancellations,
         )
         if moving.is_failing is before.is_failing:
             self.figures[name] = known
@@ -123,6 +120,7 @@ class MeasuredTenant:
         self._elsewhere[name] = samples, in_flight
         samples, in_flight = samples + provider.samples, in_flight + provider.in_flight
         successes, failures = sum(one.successes for one in minutes), sum(one.failures for one in minutes)
+        self.errors[name] = _count_errors(minutes)
         counted = successes + failures - sum(one.forgiven for one in minutes)
         latencies, has_enough = add_up(*(one.latencies for one in minutes)), counted >= MIN_SAMPLES
         return LearnedFigures(
@@ -139,10 +137,6 @@ class MeasuredTenant:
             silent_s=now - moving.at if moving.at > -inf else None,
             is_failing=moving.is_failing,
             probe_share=provider.find_probe_share(now),
-            provider_errors=failures,
-            request_errors=sum(one.request_errors for one in minutes),
-            rate_limits=sum(one.rate_limits for one in minutes),
-            cancellations=sum(one.cancellations for one in minutes),
         )
 
     def apply(self, record: FiguresRecord, now: float, age_s: float) -> bool:
@@ -169,6 +163,15 @@ class MeasuredTenant:
         most = max(MIN_FINISHED, MAX_FINISHED // max(1, len(self.providers)))
         providers = {name: provider.build_record(now, most) for name, provider in self.providers.items()}
         return FiguresRecord(tenant_id=tenant_id, node=node_id, life=life, providers=providers)
+
+
+def _count_errors(minutes: Sequence[MinuteRecord]) -> ErrorCounts:
+    return ErrorCounts(
+        provider=sum(one.failures for one in minutes),
+        request=sum(one.request_errors for one in minutes),
+        rate_limit=sum(one.rate_limits for one in minutes),
+        cancelled=sum(one.cancellations for one in minutes),
+    )
 
 
 def _list_recent(theirs: ProviderFiguresRecord, age_s: float) -> tuple[MinuteRecord, ...]:

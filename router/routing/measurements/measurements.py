@@ -18,7 +18,7 @@ from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady, wall
 from router.routing.measurements.measured_provider import MeasuredProvider
 from router.routing.measurements.measured_tenant import MeasuredTenant
-from router.routing.measurements.values import NO_FIGURES, LearnedFigures
+from router.routing.measurements.values import NO_FIGURES, ErrorCounts, LearnedFigures
 
 
 class Measurements:
@@ -35,6 +35,11 @@ class Measurements:
         """The figures of the tenant's providers; a provider of which nothing is known is left out."""
         tenant = self._tenants.get(tenant_id)
         return NO_FIGURES if tenant is None else tenant.read(self._now())
+
+    def errors_of(self, tenant_id: str) -> Mapping[str, ErrorCounts]:
+        """The failures of the tenant's providers by class, as of the last figures."""
+        tenant = self._tenants.get(tenant_id)
+        return {} if tenant is None else tenant.errors
 
     def list_tenants(self) -> list[str]:
         """Tenants of whose providers anything is known, by name."""
@@ -129,6 +134,7 @@ class Measurements:
         tenant = self._tenants[tenant_id]
         del tenant.providers[provider_id]
         tenant.figures.drop(provider_id)
+        tenant.errors.pop(provider_id, None)
         tenant.changed.pop(provider_id, None)
         tenant.expire()
         if not tenant.providers:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 
-class LearnedFigures(Struct, frozen=True, gc=False, omit_defaults=True):
+class LearnedFigures(Struct, frozen=True, gc=False):
     """One provider, for one tenant, at one moment. None: too few outcomes to say.
 
     `score` and `in_flight` follow each outcome and each assignment; the others are made anew once in REFRESH_S.
@@ -27,10 +27,15 @@ class LearnedFigures(Struct, frozen=True, gc=False, omit_defaults=True):
     silent_s: float | None = None  # since the last outcome
     is_failing: bool = False  # most of its results fail: strategies leave it out, but for probes
     probe_share: float = 0.0  # which share of the requests may probe it now; 0 unless it fails
-    provider_errors: int = 0  # of the last one to two minutes, as the next three
-    request_errors: int = 0
-    rate_limits: int = 0
-    cancellations: int = 0
+
+
+class ErrorCounts(Struct, frozen=True, gc=False):
+    """The failures of one provider in the last one to two minutes, by class (`contracts.failure_class`). No decision looks at them."""
+
+    provider: int = 0
+    request: int = 0
+    rate_limit: int = 0
+    cancelled: int = 0
 
 
 NO_FIGURES: Mapping[str, LearnedFigures] = MappingProxyType({})

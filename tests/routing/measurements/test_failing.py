@@ -3,6 +3,7 @@
 import pytest
 
 from router.contracts.failure_class import FailureClass
+from router.routing.measurements import ErrorCounts
 from router.routing.measurements.measured_provider import OVERDUE_S, PROBE_S, PROBE_SHARE
 from tests.routing.measurements.test_choices import NAMES, Trouble, share
 from tests.support.measurements import TENANT, Simulation, SomeMeasurements
@@ -84,7 +85,7 @@ def test_what_is_not_the_providers_fault_makes_it_neither_fail_nor_recover() -> 
             some.on_result(TENANT, "a", f"{which}-{number}", 1.0, 0.0, which)
     known = some.figures()
     assert (known.is_failing, known.samples, known.recent_success_rate) == (False, 0, None)
-    assert (known.request_errors, known.rate_limits, known.cancellations, known.provider_errors) == (30, 30, 30, 0)
+    assert some.errors_of(TENANT)["a"] == ErrorCounts(provider=0, request=30, rate_limit=30, cancelled=30)
 
 
 def test_another_instance_learns_who_fails_and_who_has_recovered() -> None:
