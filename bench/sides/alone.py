@@ -23,7 +23,16 @@ from router.contracts.request import RouteRequest
 from router.core.clock import steady
 from router.core.message import Message
 from router.routing.decide import read
-from router.routing.policy import Averages, PolicyTable, ProviderBreakers, ProviderTracker, evaluate, load_policy
+from router.routing.policy import (
+    Averages,
+    LimitedProviders,
+    LimitRules,
+    PolicyTable,
+    ProviderBreakers,
+    ProviderTracker,
+    evaluate,
+    load_policy,
+)
 
 T = TypeVar("T")
 KEPT = 1000  # different arguments, used in turn
@@ -52,14 +61,14 @@ async def choose(ready: Ready, *, count: int, states: str) -> Measured:
     guarded = orjson.dumps({**document, "circuit_breaker": {"enabled": True}})
     policy = load_policy(guarded, "_shared", "default").policy
     table = PolicyTable({("_shared", "default"): policy})
-    providers = ProviderTracker(Averages(), ProviderBreakers(table.get_all))
+    providers = _make_tracker(table)
     if states != "none":
         for provider in policy.providers:
             _observe(providers, provider.name, "success")
     if states == "breaker":
         for _ in range(FAILURES):
             _observe(providers, "openai", "timeout")
-    chooser = make_chooser(states=providers.states_of, on_decision=providers.breakers.on_decision)
+    chooser = make_chooser(states=providers.states_of, on_decision=providers.on_decision)
     asked = [make_request(number) for number in range(KEPT)]
     return {"choose_us": time_each(lambda one: chooser.choose(policy, one, steady(), None), asked, count), "peak_mib": peak_bytes() / MIB}
 
@@ -88,7 +97,7 @@ def _chooser_of(strategy: dict[str, object] | None) -> Callable[[RouteRequest], 
     document = orjson.loads((POLICIES / "_shared/default.json").read_bytes())
     policy = load_policy(orjson.dumps({**document, "sticky": None, "strategy": strategy}), "_shared", "default").policy
     table = PolicyTable({("_shared", "default"): policy})
-    providers = ProviderTracker(Averages(), ProviderBreakers(table.get_all))
+    providers = _make_tracker(table)
     for provider in policy.providers:
         for _ in range(LEARNED):
             _observe(providers, provider.name, "success")
@@ -98,7 +107,13 @@ def _chooser_of(strategy: dict[str, object] | None) -> Callable[[RouteRequest], 
 
 
 def _observe(providers: ProviderTracker, name: str, status: str) -> None:
-    providers.observe(requests.TENANT, name, latency_ms=700, cost=0.01, status=status, error_code=None, assignment_id="a", listed_cost=0.01)
+    outcome = {"latency_ms": 700, "cost": 0.01, "error_code": None, "retry_after_ms": None, "assignment_id": "a", "listed_cost": 0.01}
+    providers.observe(requests.TENANT, name, status=status, **outcome)  # type: ignore[arg-type]
+
+
+def _make_tracker(table: PolicyTable) -> ProviderTracker:
+    breakers = ProviderBreakers(table.get_all)
+    return ProviderTracker(Averages(), breakers, LimitedProviders(breakers.blocked, LimitRules(), lambda *_: None))
 
 
 async def read_forms(ready: Ready, *, count: int) -> Measured:

@@ -25,7 +25,7 @@ from router.routing.policy import Averages, PolicyTable, ProviderTracker, Shared
 from router.routing.prices import PriceTable, Pricing
 from router.routing.reports import AssignmentCache
 from router.services.alerts import Alerts
-from router.services.breakers import Breakers, breaker_rules
+from router.services.breakers import Breakers, breaker_rules, limit_rules
 from router.services.budgets import Budgets
 from router.services.canaries import SharedCanaries
 from router.services.extension_invoker import build_extension_invoker, build_pipeline_runner
@@ -100,9 +100,16 @@ class AppContext:
         """What is known of providers, and shared with other instances."""
         settings, policies, jetstream, infos = self.settings, self.policies, self.jetstream, self.infos
         shared = SharedBreakers(jetstream, settings.buckets.breakers.name, settings.node_id, wall_clock=self.budgets.clock, infos=infos)
-        self.breakers = Breakers(self.metrics, self.alerts, shared, policies.get_all, rules=breaker_rules(settings.extension_breaker))
+        self.breakers = Breakers(
+            self.metrics,
+            self.alerts,
+            shared,
+            policies.get_all,
+            limits=limit_rules(settings.providers),
+            rules=breaker_rules(settings.extension_breaker),
+        )
         self.measurements = Measurements(today=self.budgets.clock)
-        self.providers = ProviderTracker(Averages(), self.breakers.providers, self.measurements)
+        self.providers = ProviderTracker(Averages(), self.breakers.providers, self.breakers.limits, self.measurements)
         self.shared_measurements = SharedMeasurements(
             jetstream,
             settings.buckets.figures.name,

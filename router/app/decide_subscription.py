@@ -54,7 +54,7 @@ def build_decide_handler(context: AppContext) -> DecideHandler:
         extensions=context.extensions,
         assignments=context.assignments,
         states=context.providers.states_of,
-        on_decision=context.breakers.providers.on_decision,
+        on_decision=context.providers.on_decision,
         figures=context.measurements.figures_of,
         canaries=context.canaries,
         budgets=context.budgets.table.tenants,

@@ -10,11 +10,12 @@ import typer
 from router.cli import exit_codes
 from router.cli.broadcast import report_failure
 from router.cli.command import CommandSession, command
+from router.operations.admin.provider_figures import describe_errors
 
 Row = Mapping[str, Any]
 
 STATS_SERVICE = "get_provider_stats"
-COLUMNS = ("tenant", "provider", "share", "in flight", "p50", "p95", "success", "cost", "score", "results", "last")
+COLUMNS = ("tenant", "provider", "share", "in flight", "p50", "p95", "success", "cost", "score", "results", "last", "errors")
 
 
 @command()
@@ -26,7 +27,8 @@ async def stats(
 ) -> int:
     """Show what strategies choose by: latency, success rate, cost, in flight, and the share of assignments, of all instances together.
 
-    Share, p50, p95 and success are those of the last one to two minutes; cost and score are moving averages. With --json one object a
+    Share, p50, p95, success and errors are those of the last one to two minutes; cost and score are moving averages. Errors are
+    counted by class: whose fault each was. One that says "fails" is left out by strategies, but for probes. With --json one object a
     line. A tenant whose requests push no assignment has no figures.
 
     Exit status: 0 something is known, 1 nothing is, 2 wrong use, 3 no answer.
@@ -66,6 +68,7 @@ def _build_row(row: Row) -> tuple[object, ...]:
         _format(row.get("score"), "{:.4g}"),
         row["samples"],
         _format(row.get("silent_s"), "{:.0f} s ago"),
+        describe_errors(row),
     )
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
 from router.config.connection import Secret
 from router.config.group import Count, Group, Millis, Name, OptionalTenant
+
+LimitMillis = Annotated[Millis, Field(le=3_600_000)]
 
 
 class AdminConfig(Group):
@@ -40,3 +44,10 @@ class ProvidersConfig(Group):
         default=512, description="invocations and streams in flight, a tenant at most as many as are free; more are told to ask again"
     )
     longest_ms: Millis = Field(default=600_000, description="an invocation or stream ends after this, whatever its deadline, milliseconds")
+    rate_limited_ms: LimitMillis = Field(
+        default=5_000,
+        description="a provider that limits a tenant is left alone for this long where its result names no time, milliseconds",
+    )
+    longest_rate_limit_ms: LimitMillis = Field(
+        default=600_000, description="it is left alone no longer than this, whatever time its result names, milliseconds"
+    )

@@ -4,7 +4,9 @@
                 {message_id?, message_type, payload, payload_encoding?, payload_ref?, metadata}
     pre, post   {payload{payload, metadata?, …}, metadata?}
     validator   {status: ok | reject, reason?, details?}; `valid: false` reads as reject
-    error       headers Nats-Service-Error-Code and Nats-Service-Error, as the NATS service protocol has them
+    error       headers Nats-Service-Error-Code and Nats-Service-Error, as the NATS service protocol has them; Router-Fault says
+                whose it was (request | service | rate_limit | answer) where the number does not; Router-Retry-After-Ms goes with a
+                rate limit
 
 A post-processor sees what was decided under `metadata.decision`. A message of at most 1 MiB, metadata of at most 64 KiB, both
 ways. `Router-Deadline-Ms` tells how many milliseconds are left when the request is sent: a span and no moment, for two hosts'
@@ -32,6 +34,8 @@ MAX_METADATA_BYTES = 64 * 1024
 DEADLINE = "Router-Deadline-Ms"
 SERVICE_ERROR_CODE = "Nats-Service-Error-Code"
 SERVICE_ERROR = "Nats-Service-Error"
+FAULT = "Router-Fault"
+RETRY_AFTER = "Router-Retry-After-Ms"
 
 OK = "ok"
 REJECT = "reject"
@@ -111,6 +115,12 @@ def request_bytes(opening: bytes, message: bytes, metadata: bytes, config: Mappi
     """One request of parts that are JSON already: they stay the same from one extension to the next."""
     known = orjson.dumps(config, default=dict) if config else b"{}"
     return b'%b"payload":%b,"metadata":%b,"config":%b}' % (opening, message, metadata, known)
+
+
+def read_retry_after(headers: Mapping[str, str]) -> int | None:
+    """Milliseconds; None where the header is absent, or no whole number of at most 12 digits above 0."""
+    text = headers.get(RETRY_AFTER, "")
+    return int(text) or None if text.isascii() and text.isdigit() and len(text) <= 12 else None
 
 
 # -- the router's side: hearing ----------------------------------------------------------------------------------

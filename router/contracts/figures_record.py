@@ -27,11 +27,18 @@ _Name = Annotated[str, Meta(min_length=1, max_length=128)]
 
 
 class MinuteRecord(Struct, frozen=True):
-    """The outcomes of one minute: `latencies` counts successes by bucket (`measurements.latencies`)."""
+    """The outcomes of one minute: `latencies` counts successes by bucket (`measurements.latencies`).
+
+    `forgiven`: of the failures, those before a recovery, which say nothing of now. The last three are no failures of the provider.
+    """
 
     successes: _Count = 0
     failures: _Count = 0
     chosen: _Count = 0
+    forgiven: _Count = 0
+    request_errors: _Count = 0
+    rate_limits: _Count = 0
+    cancellations: _Count = 0
     latencies: Annotated[dict[Annotated[int, Meta(ge=0, lt=MAX_BUCKETS)], _Count], Meta(max_length=MAX_BUCKETS)] = {}
 
 
@@ -48,6 +55,8 @@ class ProviderFiguresRecord(Struct, frozen=True, kw_only=True):
     cost: _Figure | None
     samples: _Count
     in_flight: _Count
+    is_failing: bool = False
+    streak: _Count = 0  # successes of a failing one since its last failure
     minutes: tuple[MinuteRecord, MinuteRecord]  # this one, and the one before
     finished: Annotated[tuple[Annotated[str, Meta(max_length=36)], ...], Meta(max_length=MAX_FINISHED)] = ()
 

@@ -52,6 +52,7 @@ class PlainResult(PlainBody, forbid_unknown_fields=True, kw_only=True, gc=False)
     job_type: str | None = None
     error_code: str | None = None
     error_message: str | None = None
+    retry_after_ms: Annotated[int, Meta(ge=0, le=MAX_INT64)] | None = None
     output: Any = None
     payload: Any = None
     payload_encoding: Any = None

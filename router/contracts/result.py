@@ -55,6 +55,7 @@ class ExecResult(Struct, frozen=True, kw_only=True, gc=False):
     trace_id: str | None = None
     error_code: str | None = None
     error_message: str | None = None
+    retry_after_ms: int | None = None  # of a rate limit: when the provider may be asked again; at most MAX_LATENCY_MS
     msg_id: str | None = None
 
 
@@ -109,6 +110,7 @@ def _build_plain(message: Message, body: PlainResult, limits: WorkerMessageLimit
         trace_id=trace_id,
         error_code=body.error_code[:MAX_CODE] if body.error_code else None,
         error_message=shorten(body.error_message, MAX_TEXT) if body.error_message else None,
+        retry_after_ms=min(body.retry_after_ms, MAX_LATENCY_MS) if body.retry_after_ms else None,
         msg_id=message_id,
     )
 
@@ -136,6 +138,7 @@ def _result(message: Message, body: Object, limits: WorkerMessageLimits) -> Exec
         trace_id=read_trace(headers, body),
         error_code=_error_code(body),
         error_message=read_excerpt(body, "error_message"),
+        retry_after_ms=_retry_after_ms(body),
         msg_id=read_message_id(headers, body),
     )
 
@@ -174,6 +177,12 @@ def _error_code(body: Object) -> str | None:
     return str(value)[:MAX_CODE]
 
 
+def _retry_after_ms(body: Object) -> int | None:
+    """A longer time is cut, because a hint is no reason to leave a result unmetered. 0 is how protobuf says absent."""
+    told = read_whole(body, "retry_after_ms")
+    return min(told, MAX_LATENCY_MS) if told else None
+
+
 def _from_protobuf(data: bytes) -> dict[str, Any]:
     sent = result_pb2.ExecResult.FromString(data)
     return {
@@ -189,6 +198,7 @@ def _from_protobuf(data: bytes) -> dict[str, Any]:
         "timestamp": sent.timestamp,
         "error_code": sent.error_code,
         "error_message": sent.error_message,
+        "retry_after_ms": sent.retry_after_ms,
     }
 
 

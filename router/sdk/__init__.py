@@ -4,6 +4,7 @@ client, answer                ask for decisions; the answer to a decide request
 providers                     invoke a provider through the router: at once, or as a stream
 worker                        handle assignments
     step, attempts            what a handler returns; its attempts at one assignment
+    failures                  what it may raise: whose fault it was
     assignments, reports      one assignment in, one outcome out; its acks and results as bytes
     echo, provider_handler    handlers that come with the package: return the payload, or invoke the provider
     shared_durable            the durable, which another may have made with other settings
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from router.sdk.assignments import WorkerTopology
     from router.sdk.bus import Bus
     from router.sdk.client import Client
+    from router.sdk.failures import ProviderFailed, RateLimited, RequestRefused, make_failure
     from router.sdk.provider_handler import ProviderHandler
     from router.sdk.providers import InvocationFailed
     from router.sdk.signals import run
@@ -41,10 +43,14 @@ __all__ = [
     "Client",
     "ExecAssignment",
     "InvocationFailed",
+    "ProviderFailed",
     "ProviderHandler",
+    "RateLimited",
+    "RequestRefused",
     "StepResult",
     "Worker",
     "WorkerTopology",
+    "make_failure",
     "run",
 ]
 
@@ -55,7 +61,11 @@ _HOMES = {
     "Client": "router.sdk.client",
     "ExecAssignment": "router.contracts.exec_assignment",
     "InvocationFailed": "router.sdk.providers",
+    "ProviderFailed": "router.sdk.failures",
     "ProviderHandler": "router.sdk.provider_handler",
+    "RateLimited": "router.sdk.failures",
+    "RequestRefused": "router.sdk.failures",
+    "make_failure": "router.sdk.failures",
     "WorkerTopology": "router.sdk.assignments",
     "StepResult": "router.sdk.step",
     "Worker": "router.sdk.worker",

@@ -2,6 +2,7 @@
 
     the handler answers, or raises -> a StepResult        retriable, and attempts are left -> backoff, again
     the deadline passes            -> a timeout           Poison                           -> an error, and hopeless
+    RequestRefused, RateLimited    -> an error, at once   ProviderFailed, Transient        -> an error, retriable
 
 An async handler runs on the loop and is cancelled at its deadline; one that answers without waiting costs no timer. A plain function
 runs in a thread, so that heartbeats and deadlines go on. A thread cannot be stopped: past its deadline a function keeps its thread until it
@@ -27,6 +28,7 @@ from router.core.masking import shorten
 from router.core.remaining_steps import RemainingSteps
 from router.core.signatures import is_async_callable
 from router.operations.observability import LogRateLimit, events, logs
+from router.sdk.failures import ProviderFailed, RateLimited, RequestRefused
 from router.sdk.step import (
     CANCELLED,
     DEADLINE_PASSED,
@@ -159,6 +161,12 @@ class Attempts:
             return build_failure(HANDLER_RAISED, "the handler was cancelled", status=CANCELLED)
         except (Poison, NoThread):
             raise
+        except ProviderFailed as exc:
+            return build_failure(exc.code, _describe(exc), is_retriable=True)
+        except RequestRefused as exc:
+            return build_failure(exc.code, _describe(exc))
+        except RateLimited as exc:
+            return build_failure(exc.code, _describe(exc), retry_after_ms=exc.retry_after_ms)
         except Transient as exc:
             return build_failure(HANDLER_RAISED, _describe(exc), is_retriable=True)
         except TimeoutError as exc:

@@ -7,15 +7,17 @@ What the provider is asked: the assignment's payload, as it is where it is text;
 where it has a `prompt`; else its JSON. Instance and response are found by the assignment's id, so a second attempt asks the
 same service.
 
-The result for each outcome (provider breakers read the error code, never the text: docs/reference/extensions.md#provider-breaker):
+The result for each outcome; its code says whose fault it was (docs/reference/contracts.md#failure-classes), never its text:
 
     success                                            ok, the response's body as output
     extension_timeout                                  timeout     TIMEOUT
     extension_unavailable, breaker open, none there    error       PROVIDER_UNAVAILABLE, worth another attempt
     the provider's own error, or garbage from it       error       SERVER_ERROR; an error of its own is worth another attempt
-    it refused the request (4xx)                       error       4XX, which no breaker counts
-    not registered                                     error       PROVIDER_NOT_FOUND
-    refused by the router, or no router                error       the worker's own codes: no fault of the provider's
+    it refused the request                             error       REQUEST_REFUSED
+    it limits the tenant (429)                         error       RATE_LIMITED, with the time that it told
+    not registered                                     error       PROVIDER_NOT_FOUND: nothing comes from it, so it is not preferred
+    refused by the router as no good request           error       REQUEST_REFUSED
+    the router is overloaded, or there is none         error       NOT_ASKED, worth another attempt
 """
 
 from __future__ import annotations
@@ -26,9 +28,12 @@ from typing import TYPE_CHECKING
 import orjson
 
 from router.contracts.exec_assignment import ExecAssignment
+from router.contracts.extension import RETRY_AFTER, read_retry_after
+from router.contracts.failure_class import NOT_ASKED, RATE_LIMITED, REQUEST_REFUSED
 from router.contracts.provider import ProviderResponse
+from router.contracts.result import MAX_LATENCY_MS
 from router.core.errors import RouterError
-from router.sdk.step import ERROR, HANDLER_RAISED, TIMEOUT, StepResult, build_failure
+from router.sdk.step import ERROR, TIMEOUT, StepResult, build_failure
 
 if TYPE_CHECKING:
     from router.sdk.client import Client
@@ -36,9 +41,9 @@ if TYPE_CHECKING:
 PROVIDER_TIMED_OUT = "TIMEOUT"
 UNAVAILABLE = "PROVIDER_UNAVAILABLE"
 PROVIDER_FAILED = "SERVER_ERROR"
-PROVIDER_REFUSED = "4XX"
 NOT_FOUND = "PROVIDER_NOT_FOUND"
 
+_CODES: Mapping[str | None, str] = {"request": REQUEST_REFUSED, "rate_limit": RATE_LIMITED}
 _AGAIN = frozenset({"overloaded", "internal"})  # the router's own trouble: no fault of the provider's, and it may pass
 
 
@@ -62,7 +67,7 @@ class ProviderHandler:
                 timeout=assignment.deadline_ms / 1000,
             )
         except RouterError as exc:  # no router serves providers, or the broker is unavailable
-            return build_failure(HANDLER_RAISED, str(exc), is_retriable=True)
+            return build_failure(NOT_ASKED, str(exc), is_retriable=True)
         return step_of(response)
 
 
@@ -77,6 +82,7 @@ def step_of(response: ProviderResponse) -> StepResult:
         error_message=response.error_message,
         metadata={**response.metadata, "cause": response.error_code},
         is_retriable=is_retriable,
+        retry_after_ms=_read_retry_after(response) if code == RATE_LIMITED else None,
     )
 
 
@@ -89,11 +95,16 @@ def _classify(response: ProviderResponse) -> tuple[str, str, bool]:
         case "extension_unavailable":
             return ERROR, UNAVAILABLE, True
         case "extension_error":
-            return ERROR, PROVIDER_REFUSED if fault == "request" else PROVIDER_FAILED, fault == "service"
+            return ERROR, _CODES.get(fault, PROVIDER_FAILED), fault == "service"
         case "extension_not_found":
             return ERROR, NOT_FOUND, False
         case code:
-            return ERROR, HANDLER_RAISED, code in _AGAIN
+            return (ERROR, NOT_ASKED, True) if code in _AGAIN else (ERROR, REQUEST_REFUSED, False)
+
+
+def _read_retry_after(response: ProviderResponse) -> int | None:
+    told = read_retry_after({RETRY_AFTER: response.metadata.get("retry_after_ms", "")})
+    return min(told, MAX_LATENCY_MS) if told is not None else None
 
 
 def _prompt_of(assignment: ExecAssignment) -> tuple[str | bytes, Mapping[str, object], Mapping[str, object]]:

@@ -96,6 +96,8 @@ def _result(assignment: ExecAssignment, done: AttemptsResult, worker_id: str, no
         body["error_code"] = str(step.error_code)[:MAX_CODE]
     if step.error_message is not None:
         body["error_message"] = shorten(step.error_message)
+    if step.retry_after_ms is not None:
+        body["retry_after_ms"] = step.retry_after_ms
     own = {"worker_id": worker_id, "attempts": done.attempts}
     body["metadata"] = {**step.metadata, **own} if step.metadata else own  # to unpack an empty mapping that is no dict costs 0.25 us
     body["timestamp"] = now_ms

@@ -3,7 +3,8 @@
     ok -> success      error -> error      timeout -> timeout      cancelled -> cancelled
 
 A handler may raise instead, in the vocabulary of `router.core.errors`: Transient is an error that is worth another attempt,
-Poison one that is hopeless (it goes to `caf.exec.dlq.v1`), TimeoutError a timeout, and anything else an error.
+Poison one that is hopeless (it goes to `caf.exec.dlq.v1`), TimeoutError a timeout, and anything else an error. `failures` has three
+more, which say whose fault it was.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from router.contracts.exec_assignment import ExecAssignment
+from router.contracts.result import MAX_LATENCY_MS
 
 OK = "ok"
 ERROR = "error"
@@ -35,7 +37,7 @@ NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 class StepResult(Struct, frozen=True, kw_only=True):
-    """One step's outcome. Raises ValueError for another status, or a cost that is none.
+    """One step's outcome. Raises ValueError for another status, or a cost or time that is none.
 
     `output`: any JSON value, or bytes; it becomes the result's `payload` (JSON only: the protobuf has no place for it).
     """
@@ -47,6 +49,7 @@ class StepResult(Struct, frozen=True, kw_only=True):
     error_message: str | None = None
     metadata: Mapping[str, object] = NOTHING
     is_retriable: bool = False  # an error that another attempt may mend, as often as the assignment allows
+    retry_after_ms: int | None = None  # with an error_code of a rate limit: when the provider may be asked again
 
     def __post_init__(self) -> None:
         if self.status not in RESULT_STATUS:
@@ -55,14 +58,18 @@ class StepResult(Struct, frozen=True, kw_only=True):
             force_setattr(self, "cost", _to_float(self.cost))
         if not (math.isfinite(self.cost) and self.cost >= 0):
             raise ValueError("cost should be a finite number, 0 or more")
+        if self.retry_after_ms is not None and not (type(self.retry_after_ms) is int and 0 <= self.retry_after_ms <= MAX_LATENCY_MS):
+            raise ValueError(f"retry_after_ms should be a whole number, 0 … {MAX_LATENCY_MS}")
 
 
 Handler = Callable[[ExecAssignment], StepResult | Awaitable[StepResult]]
 
 
-def build_failure(code: str, message: str, *, status: str = ERROR, is_retriable: bool = False) -> StepResult:
+def build_failure(
+    code: str, message: str, *, status: str = ERROR, is_retriable: bool = False, retry_after_ms: int | None = None
+) -> StepResult:
     """A failure that the worker itself reports."""
-    return StepResult(status=status, error_code=code, error_message=message, is_retriable=is_retriable)
+    return StepResult(status=status, error_code=code, error_message=message, is_retriable=is_retriable, retry_after_ms=retry_after_ms)
 
 
 def _to_float(cost: float) -> float:

@@ -2,6 +2,7 @@
 
 extensions   by extension id and tenant, for this process only
 providers    by (tenant, provider), fed by results; openings and closings are shared (`shared_breakers`)
+limits       the same pairs: providers that limit a tenant; shared as well
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import islice
 
+from router.config.request_servers import ProvidersConfig
 from router.config.service import ExtensionBreakerConfig
 from router.contracts.alert import INFO, WARNING, Alert
 from router.core.clock import Clock, steady
@@ -24,7 +26,7 @@ from router.routing.breakers import (
     BreakerTransition,
     ServiceSnapshot,
 )
-from router.routing.policy import Policy, ProviderBreakers
+from router.routing.policy import LimitedProviders, LimitRules, Policy, ProviderBreakers
 from router.services.alerts import Alerts
 from router.services.shared_breakers import SharedBreakers
 
@@ -47,13 +49,15 @@ class Breakers:
         shared: SharedBreakers,
         policies: Callable[[], Mapping[tuple[str, str], Policy]],
         *,
+        limits: LimitRules,
         rules: BreakerRules = BreakerRules(),  # noqa: B008 - frozen
         now: Clock = steady,
     ) -> None:
         self.shared = shared
         self.extensions = BreakerRegistry(lambda _: rules, now=now, on_change=self._on_extension_change)
         self.providers = ProviderBreakers(policies, now=now, on_create=self._on_provider_created, on_change=self._on_provider_change)
-        shared.attach(self.providers.apply_remote)
+        self.limits = LimitedProviders(self.providers.blocked, limits, self._on_limited, now=now)
+        shared.attach(self.providers.apply_remote, self.limits.apply_remote)
         self._metrics = metrics
         self._alerts = alerts
         self._labels: set[Label] = set()  # of providers that have a breaker; labels are bounded
@@ -85,6 +89,11 @@ class Breakers:
         if not transition.is_remote:
             self.shared.note(transition)
         self._report(PROVIDER, transition, self._provider_label(*transition.name.split("/")))
+
+    def _on_limited(self, tenant_id: str, provider_id: str, left_s: float) -> None:
+        self.shared.note_limit(tenant_id, provider_id, left_s)
+        if self._lines.allow(("limit", tenant_id, provider_id)):
+            log.warning(events.PROVIDER_LIMITS, tenant_id=tenant_id, provider_id=provider_id, left_s=round(left_s, 3))
 
     def _report(self, kind: str, transition: BreakerTransition, label: Label) -> None:
         self._metrics.breaker_transitions[*label, transition.before, transition.state] += 1
@@ -124,6 +133,10 @@ def breaker_rules(config: ExtensionBreakerConfig) -> BreakerRules:
         error_rate_window_s=config.error_rate_window_ms / 1000,
         minimum_calls=config.minimum_calls,
     )
+
+
+def limit_rules(config: ProvidersConfig) -> LimitRules:
+    return LimitRules(usual_s=config.rate_limited_ms / 1000, longest_s=config.longest_rate_limit_ms / 1000)
 
 
 def build_closed_state(extension_id: str) -> dict[str, object]:

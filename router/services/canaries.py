@@ -18,6 +18,7 @@ from router.contracts.assignment import Assignment
 from router.contracts.canary import ARM, ARMS
 from router.contracts.canary_record import CanaryRecord, canary_key, canary_record_bytes, read_canary_record
 from router.contracts.decision import Decision, Refusal
+from router.contracts.failure_class import classify_outcome
 from router.contracts.result import ExecResult
 from router.core.clock import Clock, wall
 from router.core.errors import Conflict, Poison, RouterError
@@ -78,7 +79,8 @@ class SharedCanaries(SharedRecords[CanaryCounts]):
             return
         policy = self._policies.find(known.tenant_id, metadata.get("policy_id", ""))
         if policy is not None and policy.canary is not None and metadata.get("policy_version") == str(policy.version):
-            self._find_counts(policy).on_result(arm, result.status, result.latency_ms, known.tenant_id)
+            outcome = classify_outcome(result.status, result.error_code)
+            self._find_counts(policy).on_result(arm, outcome, result.latency_ms, known.tenant_id)
 
     def _find_counts(self, policy: Policy) -> CanaryCounts:
         name = policy.tenant_id, policy.policy_id

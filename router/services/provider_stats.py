@@ -12,12 +12,13 @@ from msgspec import structs
 
 from router.operations.admin.request_fields import RequestFields
 from router.operations.admin.service import Answer, Service, drop_absent
-from router.routing.measurements import LearnedFigures, Measurements
+from router.routing.measurements import ErrorCounts, LearnedFigures, Measurements
 
+NO_ERRORS = ErrorCounts()
 MAX_ROWS = 1000  # the answer must fit into one message
 FIGURES = (
     "samples, in_flight, chosen, share?, p50_latency_ms?, p95_latency_ms?, latency_ms?, cost?, success_rate, recent_success_rate?, "
-    "score?, silent_s?"
+    "score?, silent_s?, is_failing, errors{provider, request, rate_limit, cancelled}"
 )
 
 
@@ -42,12 +43,15 @@ class ProviderStatsService:
 
     def _list_rows(self, tenants: list[str]) -> Iterator[Mapping[str, object]]:
         for tenant_id in tenants:
-            figures = self._measurements.figures_of(tenant_id)
+            figures, errors = self._measurements.figures_of(tenant_id), self._measurements.errors_of(tenant_id)
             total = sum(known.chosen for known in figures.values())
             for name, known in sorted(figures.items()):
-                yield {"tenant_id": tenant_id, "provider_id": name, **_list_fields(known, total)}
+                told = structs.asdict(errors.get(name, NO_ERRORS))
+                yield {"tenant_id": tenant_id, "provider_id": name, **_list_fields(known, total), "errors": told}
 
 
 def _list_fields(known: LearnedFigures, total: int) -> Mapping[str, object]:
-    """`share`: of the tenant's assignments in the last one to two minutes."""
-    return drop_absent({**structs.asdict(known), "share": known.chosen / total if total else None})
+    """`share`: of the tenant's assignments in the last one to two minutes. When a probe is due is an instance's own matter."""
+    fields = {**structs.asdict(known), "share": known.chosen / total if total else None}
+    del fields["probe_share"]
+    return drop_absent(fields)

@@ -7,6 +7,7 @@ from itertools import accumulate
 from math import log
 
 from router.contracts.canary import CANDIDATE, CONTROL, CanaryGuard, CanaryPlan
+from router.contracts.failure_class import PROVIDER
 from router.routing.canary import CanaryCounts, CanaryTotals, CanaryVerdict, add_totals, judge
 from router.routing.policy import SHARED
 
@@ -60,7 +61,7 @@ def play(
         latency_ms = latencies[name][int(rng.random() * LATENCIES)]
         tenant = rng.choices(names, cum_weights=weights)[0] if tenants else names[0]
         is_error = name == CANDIDATE if is_spiteful and tenant == names[0] else rng.random() < arms[name].error_rate
-        counts.on_result(name, "error" if is_error else "success", latency_ms, tenant)
+        counts.on_result(name, PROVIDER if is_error else None, latency_ms, tenant)
         if name == CONTROL:
             continue
         outcomes += 1

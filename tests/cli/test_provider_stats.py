@@ -9,7 +9,8 @@ from router.cli.provider_stats import _build_row
 from router.operations.admin.provider_figures import merge_stats
 from tests.support.cli import table_words
 
-ROW = {"tenant_id": "acme", "provider_id": "a", "samples": 9, "in_flight": 2, "chosen": 3, "success_rate": 1.0}
+FIGURES = {"samples": 9, "in_flight": 2, "chosen": 3, "success_rate": 1.0, "is_failing": False, "errors": {}}
+ROW = {"tenant_id": "acme", "provider_id": "a", **FIGURES}
 KNOWN = {
     "share": 0.25,
     "p50_latency_ms": 90.0,
@@ -18,6 +19,8 @@ KNOWN = {
     "recent_success_rate": 0.5,
     "score": 300.0,
     "silent_s": 4.2,
+    "is_failing": True,
+    "errors": {"provider": 7, "request": 0, "rate_limit": 2, "cancelled": 0},
 }
 
 
@@ -27,8 +30,9 @@ def test_of_two_answers_the_one_that_knows_more_results_counts() -> None:
 
 
 def test_a_row_leaves_out_what_is_not_known_yet() -> None:
-    assert _build_row(ROW) == ("acme", "a", None, 2, None, None, "100.0%", None, None, 9, None)
-    assert _build_row({**ROW, **KNOWN}) == ("acme", "a", "25.0%", 2, "90 ms", "120 ms", "50.0%", "0.01", "300", 9, "4 s ago")
+    assert _build_row(ROW) == ("acme", "a", None, 2, None, None, "100.0%", None, None, 9, None, None)
+    shown = ("25.0%", 2, "90 ms", "120 ms", "50.0%", "0.01", "300", 9, "4 s ago", "fails, 7 provider, 2 rate_limit")
+    assert _build_row({**ROW, **KNOWN}) == ("acme", "a", *shown)
 
 
 def test_an_explained_decision_shows_what_was_learned_and_the_candidates(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ NUMBERS = {
     result_pb2.Job: "type metadata",
     result_pb2.ExecResult: (
         "assignment_id request_id status provider_id job latency_ms cost trace_id tenant_id timestamp error_code error_message"
+        " retry_after_ms"
     ),
     ack_pb2.ExecAssignmentAck: "assignment_id status message request_id trace_id tenant_id acknowledged_at",
     provider_pb2.ProviderRequest: "provider_id message_id tenant_id trace_id body parameters metadata timestamp_ms",

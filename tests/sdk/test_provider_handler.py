@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from router.contracts.exec_assignment import ExecAssignment, read_exec_assignment
+from router.contracts.failure_class import FailureClass, classify_outcome
 from router.contracts.provider import ProviderResponse, refuse
 from router.core.errors import Unanswered
-from router.routing.policy.breaker_rules import ProviderOutcome, classify_outcome
 from router.sdk.provider_handler import ProviderHandler, step_of
 from router.sdk.step import RESULT_STATUS
 from tests.support.sdk import a_body
@@ -56,27 +56,34 @@ async def test_the_payload_is_what_the_provider_is_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "said", "retriable", "breaks"),
+    ("told", "said", "retriable", "which"),
     [
-        (("extension_timeout", None), ("timeout", "TIMEOUT"), False, True),
-        (("extension_unavailable", None), ("error", "PROVIDER_UNAVAILABLE"), True, True),
-        (("extension_error", "service"), ("error", "SERVER_ERROR"), True, True),
-        (("extension_error", "answer"), ("error", "SERVER_ERROR"), False, True),
-        (("extension_error", "request"), ("error", "4XX"), False, False),
-        (("extension_not_found", None), ("error", "PROVIDER_NOT_FOUND"), False, False),
-        (("invalid_request", None), ("error", "2001"), False, False),
-        (("overloaded", None), ("error", "2001"), True, False),
+        (("extension_timeout", None), ("timeout", "TIMEOUT"), False, "provider"),
+        (("extension_unavailable", None), ("error", "PROVIDER_UNAVAILABLE"), True, "provider"),
+        (("extension_error", "service"), ("error", "SERVER_ERROR"), True, "provider"),
+        (("extension_error", "answer"), ("error", "SERVER_ERROR"), False, "provider"),
+        (("extension_error", "request"), ("error", "REQUEST_REFUSED"), False, "request"),
+        (("extension_error", "rate_limit"), ("error", "RATE_LIMITED"), False, "rate_limit"),
+        (("extension_not_found", None), ("error", "PROVIDER_NOT_FOUND"), False, "provider"),
+        (("invalid_request", None), ("error", "REQUEST_REFUSED"), False, "request"),
+        (("overloaded", None), ("error", "NOT_ASKED"), True, "cancelled"),
     ],
 )
 def test_codes_are_those_that_provider_breakers_read(
-    told: tuple[str, str | None], said: tuple[str, str], retriable: bool, breaks: bool
+    told: tuple[str, str | None], said: tuple[str, str], retriable: bool, which: str
 ) -> None:
     code, fault = told
     step = step_of(refuse("r", code, "why", metadata={"fault": fault} if fault else {}))
     assert (step.status, step.error_code, step.is_retriable) == (*said, retriable)
-    assert (classify_outcome(RESULT_STATUS[step.status], str(step.error_code)) is ProviderOutcome.FAILURE) is breaks
+    assert classify_outcome(RESULT_STATUS[step.status], str(step.error_code)) is FailureClass(which)
+
+
+@pytest.mark.parametrize(("told", "passed_on"), [("1500", 1500), ("", None), ("0", None), ("soon", None), ("9" * 12, 2_592_000_000)])
+def test_the_time_of_a_rate_limit_is_passed_on(told: str, passed_on: int | None) -> None:
+    step = step_of(refuse("r", "extension_error", "why", metadata={"fault": "rate_limit", "retry_after_ms": told}))
+    assert step.retry_after_ms == passed_on
 
 
 async def test_a_router_that_is_away_is_no_fault_of_the_providers() -> None:
     step = await ProviderHandler(Router(Unanswered("no answer")))(an_assignment("hello"))
-    assert (step.status, step.error_code, step.is_retriable) == ("error", "2001", True)
+    assert (step.status, step.error_code, step.is_retriable) == ("error", "NOT_ASKED", True)

@@ -4,7 +4,7 @@ from typing import Any
 
 from router.operations.observability import Metrics
 from router.routing.breakers import BreakerRules, BreakerTransition
-from router.routing.policy import PolicyTable, RemoteTransition
+from router.routing.policy import LimitRules, PolicyTable, RemoteTransition
 from router.services.breakers import Breakers
 from tests.support.app import RecordedAlerts as Heard
 from tests.support.breakers import a_guarded_policy
@@ -16,10 +16,14 @@ class Shared:
 
     def __init__(self) -> None:
         self.noted: list[BreakerTransition] = []
+        self.limited: list[tuple[str, str, float]] = []
         self.tell: Any = None
 
-    def attach(self, told: Any) -> None:
-        self.tell = told
+    def attach(self, told: Any, told_limits: Any) -> None:
+        self.tell, self.tell_limits = told, told_limits
+
+    def note_limit(self, *limit: Any) -> None:
+        self.limited.append(limit)
 
     def note(self, transition: BreakerTransition) -> None:
         self.noted.append(transition)
@@ -38,6 +42,7 @@ class Board:
             self.heard.alerts,
             self.shared,  # type: ignore[arg-type]
             policy_table.get_all,
+            limits=LimitRules(),
             rules=BreakerRules(failure_threshold=1, success_threshold=1),
             now=self.heard.clock,
         )

@@ -31,7 +31,7 @@ class Instance(SomeProviders):
     def __init__(self, jetstream: JetStream, bucket: str) -> None:
         super().__init__()
         self.shared = SharedBreakers(jetstream, bucket, "node", now=self.clock, wall_clock=self.clock.today)
-        self.shared.attach(self.breakers.apply_remote)
+        self.shared.attach(self.breakers.apply_remote, self.limits.apply_remote)
         self.breakers._on_change = self._own
 
     def _own(self, transition: BreakerTransition) -> None:
@@ -255,5 +255,5 @@ def test_a_readers_slow_wall_clock_holds_no_provider_longer_than_the_rules_say()
 
 def a_sharing(some: SomeProviders, behind_s: float = 0.0) -> SharedBreakers:
     shared = SharedBreakers(JetStream(Connection()), "b", "n", now=some.clock, wall_clock=lambda: some.clock.today() - behind_s)
-    shared.attach(some.breakers.apply_remote)
+    shared.attach(some.breakers.apply_remote, some.limits.apply_remote)
     return shared

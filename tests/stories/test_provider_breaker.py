@@ -108,7 +108,7 @@ async def test_what_is_not_the_providers_fault_opens_nothing(nc: Client, nats_ur
     settings = settings_for(nats_url, prefix)
     async with a_router(settings, policies):
         providers = Providers(nc, settings)
-        for fault in ({"error_code": "429"}, {"error_code": "VALIDATION_ERROR"}, {"status": "cancelled"}, {"error_code": None}):
+        for fault in ({"error_code": "422"}, {"error_code": "VALIDATION_ERROR"}, {"status": "cancelled"}, {"error_code": "3001"}):
             await providers.fail(3, **fault)
         await providers.fail(3, tenant_id="other")
         assert await providers.chosen() == USUAL

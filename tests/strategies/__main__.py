@@ -1,4 +1,4 @@
-"""`python -m tests.strategies`: the course of each strategy on a server of its own, four minutes in all; prints or writes the page.
+"""`python -m tests.strategies`: the course of each strategy on a server of its own, some fifteen minutes in all; prints or writes the page.
 
 Exit status: 0 all is as promised, 1 it is not.
 """
@@ -6,15 +6,23 @@ Exit status: 0 all is as promised, 1 it is not.
 import argparse
 import asyncio
 import os
+import subprocess
 import sys
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from bench.machine import facts
 from tests.strategies.course import Course, run_cheapest, run_least_latency
+from tests.strategies.failing import STRATEGIES, run_failing
 from tests.strategies.page import write_page
 from tests.support.broker import Broker
 
-COURSES = {"least_latency": run_least_latency, "cheapest": run_cheapest}
+COURSES: Mapping[str, Callable[[str, float], Awaitable[Course]]] = {
+    "least_latency": run_least_latency,
+    "cheapest": run_cheapest,
+    **{f"failing-{number}": partial(run_failing, title) for number, title in enumerate(STRATEGIES, 1)},
+}
 
 
 async def run(name: str, rate: float) -> Course:
@@ -28,14 +36,15 @@ async def run(name: str, rate: float) -> Course:
 def main() -> int:
     options = argparse.ArgumentParser(prog="python -m tests.strategies", description=__doc__)
     options.add_argument("--rate", type=float, default=100.0, help="requests a second")
-    options.add_argument("--only", choices=COURSES, help="this strategy alone")
+    options.add_argument("--only", choices=COURSES, nargs="*", help="these courses alone")
     options.add_argument("--write", type=Path, help="the page; else it is printed")
     chosen = options.parse_args()
     load = f"{os.getloadavg()[0]:.1f} before the first course"
     if os.getloadavg()[0] > (os.cpu_count() or 1):
         load += ", on a busy machine"
-    courses = [asyncio.run(run(name, chosen.rate)) for name in COURSES if chosen.only in {None, name}]
-    machine = {**facts(" ".join(["python -m tests.strategies", *sys.argv[1:]])), "load": load}
+    courses = [asyncio.run(run(name, chosen.rate)) for name in COURSES if not chosen.only or name in chosen.only]
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    machine = {"commit": commit or "unknown", **facts(" ".join(["python -m tests.strategies", *sys.argv[1:]])), "load": load}
     page = write_page(machine, chosen.rate, courses)
     if chosen.write is None:
         print(page, end="")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from router.core.clock import Clock, steady
 from router.routing.breakers import BreakerRegistry, BreakerRules, BreakerTransition, CallPermit, CircuitBreaker
-from router.routing.policy import Policy, PolicyTable, ProviderBreakers
+from router.routing.policy import LimitedProviders, LimitRules, Policy, PolicyTable, ProviderBreakers
 from tests.support.policy import a_policy, a_provider
 
 PERMIT_S = 5.0
@@ -95,8 +95,15 @@ def end_opening(breaker: CircuitBreaker) -> float:
 
 def end_provider_opening(breakers: ProviderBreakers, tenant_id: str, provider_id: str) -> float:
     """The same for a provider's; plans that were kept for the time of the opening are made anew."""
-    breakers._not_closed[tenant_id].on_change()
+    breakers.blocked[tenant_id].on_change()
     return end_opening(breakers._breakers[tenant_id, provider_id])
+
+
+def end_rate_limit(breakers: ProviderBreakers, tenant_id: str, provider_id: str) -> None:
+    """The time for which a provider is left alone is over now; plans that were kept for it are made anew."""
+    shut = breakers.blocked[tenant_id]
+    shut.limits[provider_id].until = breakers._now()
+    shut.on_change()
 
 
 BREAKER: Mapping[str, object] = {"enabled": True, "failure_threshold": 3, "timeout_ms": 10_000}
@@ -118,6 +125,10 @@ class SomeProviders:
         self.replace(*(policies or (a_guarded_policy(),)))
         self.breakers = ProviderBreakers(
             self.policies.get_all, limit=limit, now=self.clock, today=self.clock.today, on_change=self.transitions.append
+        )
+        self.told: list[tuple[str, str, float]] = []
+        self.limits = LimitedProviders(
+            self.breakers.blocked, LimitRules(), lambda *limit: self.told.append(limit), limit=limit, now=self.clock
         )
 
     def replace(self, *policies: Policy) -> None:

@@ -5,10 +5,13 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 
+from msgspec.structs import replace
+
 from router.contracts.decision import Decision, Refusal
+from router.contracts.failure_class import PROVIDER, FailureClass
 from router.contracts.request import RouteRequest
 from router.routing.measurements import LearnedFigures, Measurements
-from router.routing.policy import Policy, evaluate
+from router.routing.policy import PROBE, Policy, evaluate
 from tests.support.breakers import FrozenClocks
 from tests.support.policy import a_request
 
@@ -23,10 +26,10 @@ class SomeMeasurements(Measurements):
         super().__init__(limit, self.clock, self.clock.today)
         self._numbers = count()
 
-    def report(self, provider: str = "a", times: int = 1, *, latency_ms: float = 100, cost: float = 0.01, ok: bool | None = True) -> None:
+    def report(self, provider: str = "a", times: int = 1, *, latency_ms: float = 100, cost: float = 0.01, ok: bool = True) -> None:
         """Results of assignments that another instance made."""
         for _ in range(times):
-            self.on_result(TENANT, provider, f"{next(self._numbers):012}-unknown", latency_ms, cost, ok)
+            self.on_result(TENANT, provider, f"{next(self._numbers):012}-unknown", latency_ms, cost, class_of(ok))
 
     def figures(self, provider: str = "a") -> LearnedFigures:
         self._tenants[TENANT].expire()
@@ -71,8 +74,10 @@ class Simulation:
 
     def _choose(self, number: int, chosen: Counter[str]) -> None:
         instance, name = self.instances[number % len(self.instances)], f"{number:012}-request"
-        decision = self.evaluate(a_request(name), instance)
+        decision = self.evaluate(replace(a_request(name), push_assignment=True), instance)
         assert isinstance(decision, Decision)
+        if decision.reason == PROBE:
+            instance.on_probe(TENANT, decision.provider_id)
         chosen[decision.provider_id] += 1
         instance.on_assigned(TENANT, decision.provider_id, name)
         seconds, ok = self._work(decision.provider_id, self.clock.at)
@@ -86,4 +91,8 @@ class Simulation:
             at, number, provider, name, ok = heappop(self._results)
             instance = self.instances[(number // len(self.instances)) % len(self.instances)]
             seconds, _ = self._work(provider, at)
-            instance.on_result(TENANT, provider, name, seconds * 1000, cost(provider), ok)
+            instance.on_result(TENANT, provider, name, seconds * 1000, cost(provider), class_of(ok))
+
+
+def class_of(ok: bool) -> FailureClass | None:
+    return None if ok else PROVIDER

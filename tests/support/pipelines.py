@@ -25,6 +25,8 @@ class FakeReply(Struct, frozen=True):
     data: bytes
     error_code: int | None = None
     error: str | None = None
+    fault: str | None = None
+    retry_after_ms: int | None = None
 
 
 class RecordedCall(Struct, frozen=True):

@@ -126,7 +126,7 @@ export interface RouteAnswerDecided {
   decision: {
     provider_id: string;
     /**
-     * why this provider: weighted, least_latency, cheapest, objectives_missed, explore, sticky, retry, fallback, circuit_breaker_fallback
+     * why this provider: weighted, least_latency, cheapest, objectives_missed, explore, probe, sticky, retry, fallback, circuit_breaker_fallback
      */
     reason: string;
     priority: number;
@@ -253,7 +253,7 @@ export interface ExecAssignment {
   decision: {
     provider_id: string;
     /**
-     * why this provider: weighted, least_latency, cheapest, objectives_missed, explore, sticky, retry, fallback, circuit_breaker_fallback
+     * why this provider: weighted, least_latency, cheapest, objectives_missed, explore, probe, sticky, retry, fallback, circuit_breaker_fallback
      */
     reason: string;
     priority: number;
@@ -784,7 +784,7 @@ export interface ExtensionRequest {
     decision?: {
       provider_id: string;
       /**
-       * why this provider: weighted, least_latency, cheapest, objectives_missed, explore, sticky, retry, fallback, circuit_breaker_fallback
+       * why this provider: weighted, least_latency, cheapest, objectives_missed, explore, probe, sticky, retry, fallback, circuit_breaker_fallback
        */
       reason: string;
       priority: number;
@@ -1339,6 +1339,10 @@ export interface ExecResultBare {
    * a number reads as its text
    */
   error_code?: string | number | null;
+  /**
+   * of a rate limit: milliseconds until the provider may be asked again
+   */
+  retry_after_ms?: number | null;
   error_message?: string | null;
   /**
    * of a workflow; for other readers
@@ -1440,6 +1444,10 @@ export interface ExecResultEnveloped {
      * a number reads as its text
      */
     error_code?: string | number | null;
+    /**
+     * of a rate limit: milliseconds until the provider may be asked again
+     */
+    retry_after_ms?: number | null;
     error_message?: string | null;
     /**
      * of a workflow; for other readers

@@ -13,7 +13,7 @@ from router.core import ids
 from router.core.errors import RouterError
 from router.delivery.buckets.documents import DocumentBucket
 from router.operations.admin.broadcast import InstanceAnswers, list_key_headers, request_from_all, request_one
-from router.operations.admin.provider_figures import merge_stats
+from router.operations.admin.provider_figures import describe_errors, merge_stats
 from router.operations.admin.service import ADMIN
 from router.services.extension_store import ExtensionStore, RegisteredExtension
 
@@ -47,6 +47,7 @@ STATS_COLUMNS = (
     Column("score", "Score", "number"),
     Column("samples", "Results", "number"),
     Column("silent_s", "Last, s ago", "number"),
+    Column("errors_text", "Errors"),
 )
 STATS_EMPTY = "Nothing is known of a provider yet: results of assignments tell. A tenant whose requests push no assignment has no figures."
 TABS = (("/extensions", "Extensions"), ("/extensions/providers", "Providers"))
@@ -122,7 +123,7 @@ def _build_stats_row(row: Mapping[str, Any]) -> Row:
     success = row.get("recent_success_rate", row["success_rate"] if row["samples"] else None)
     cells = {column.name: row.get(column.name) for column in STATS_COLUMNS}
     rounded = {name: round(value, 3) for name, value in cells.items() if isinstance(value, float)}
-    return {**cells, **rounded, "success": success}
+    return {**cells, **rounded, "success": success, "errors_text": describe_errors(row)}
 
 
 def _read_health(data: bytes) -> tuple[Mapping[str, Mapping[str, Any]], str]:

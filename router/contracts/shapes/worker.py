@@ -67,6 +67,7 @@ def _build_result_fields(limits: ShapeLimits) -> Schema:
             refer("rounded"), "when the work ended, milliseconds since the epoch; the time of its storing if absent"
         ),
         "error_code": {"type": ["string", "number", "null"], "description": "a number reads as its text"},
+        "retry_after_ms": add_description(refer("rounded"), "of a rate limit: milliseconds until the provider may be asked again"),
         "error_message": _ANY_TEXT,
         **{name: {"description": "of a workflow; for other readers"} for name in ("run_id", "flow_id", "step_id")},
         "payload": {"description": "the output, any JSON value; for other readers"},

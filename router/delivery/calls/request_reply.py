@@ -14,7 +14,7 @@ from time import monotonic
 
 from msgspec import Struct
 
-from router.contracts.extension import DEADLINE
+from router.contracts.extension import DEADLINE, FAULT, read_retry_after
 from router.core.errors import BrokerUnavailable, CallTimeout, ConnectionLost, NoResponders, Poison
 from router.core.ids import random_tokens
 from router.core.message import NO_HEADERS
@@ -35,6 +35,8 @@ class ServiceReply(Struct, frozen=True, gc=False):
     data: bytes
     error_code: int | None = None
     error: str | None = None
+    fault: str | None = None  # as the service says it
+    retry_after_ms: int | None = None
 
 
 _Waiting = tuple[asyncio.Future[ServiceReply], dict[bytes, int]]  # and the tick that it is due in
@@ -123,7 +125,7 @@ class RequestReplyClient:
         if not data and headers.get("Status") == NO_RESPONDERS:
             waiting.set_exception(NoResponders("no responders"))
         elif SERVICE_ERROR_CODE in headers or SERVICE_ERROR in headers:
-            waiting.set_result(ServiceReply(data, _number(headers.get(SERVICE_ERROR_CODE, "")), headers.get(SERVICE_ERROR, "")))
+            waiting.set_result(_read_error(data, headers))
         else:
             waiting.set_result(ServiceReply(data))
 
@@ -142,6 +144,16 @@ class RequestReplyClient:
                 waiting.set_exception(ConnectionLost("the connection was lost while the call was under way"))
             else:
                 waiting.set_exception(CallTimeout("no answer in time"))
+
+
+def _read_error(data: bytes, headers: Mapping[str, str]) -> ServiceReply:
+    return ServiceReply(
+        data,
+        _number(headers.get(SERVICE_ERROR_CODE, "")),
+        headers.get(SERVICE_ERROR, ""),
+        headers.get(FAULT),
+        read_retry_after(headers),
+    )
 
 
 def _number(text: str) -> int:

@@ -15,3 +15,9 @@ def merge_stats(answers: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]
             if key not in found or row["samples"] > found[key]["samples"]:
                 found[key] = row
     return [found[key] for key in sorted(found)]
+
+
+def describe_errors(row: Mapping[str, Any]) -> str | None:
+    """The errors of a row by class, behind the word "fails" where strategies leave the provider out."""
+    told = [f"{count} {name}" for name, count in row["errors"].items() if count]
+    return ", ".join([*(["fails"] if row["is_failing"] else []), *told]) or None

@@ -89,6 +89,7 @@ PARTITION_UNATTENDED: Final = "partition.unattended"  # no router takes its requ
 PARTITION_ATTENDED: Final = "partition.attended"  # again
 BREAKER_CHANGED: Final = "breaker.changed"
 BREAKER_UNREADABLE: Final = "breaker.unreadable"
+PROVIDER_LIMITS: Final = "provider.limits"  # it limits a tenant, whose decisions leave it alone for a while
 FIGURES_UNREADABLE: Final = "figures.unreadable"
 FIGURES_NOT_SHARED: Final = "figures.not_shared"
 CANARY_UNREADABLE: Final = "canary.unreadable"

@@ -17,11 +17,11 @@ from router.contracts.decision import (
     Decision,
     Refusal,
 )
+from router.contracts.failure_class import PROVIDER, FailureClass
 from router.routing.measurements.latencies import find_bucket
 from router.routing.policy import SHARED
 
 FAILURES = frozenset({DECISION_FAILED, DEADLINE_EXCEEDED, "pre_processor_failed", "validator_blocked", "post_processor_failed"})
-ERRORS = frozenset({"error", "timeout"})  # statuses of results; a cancelled one says nothing about an arm
 MAX_LATENCY_MS = 3_600_000.0
 
 
@@ -55,14 +55,14 @@ class CanaryCounts:
             return  # a rate limit, an unknown policy: not the arm's
         self._count(self._find_arm(arm, tenant_id), is_error=isinstance(answer, Refusal))
 
-    def on_result(self, arm: str, status: str, latency_ms: float, tenant_id: str) -> None:
-        """The first result of an assignment."""
-        if status == "success":
+    def on_result(self, arm: str, outcome: FailureClass | None, latency_ms: float, tenant_id: str) -> None:
+        """The first result of an assignment; None: a success. Of the failures only a provider's says something of an arm."""
+        if outcome is None:
             counts = self._find_arm(arm, tenant_id)
             self._count(counts, is_error=False)
             bucket = find_bucket(min(float(latency_ms), MAX_LATENCY_MS))
             counts.latencies[bucket] = counts.latencies.get(bucket, 0) + 1
-        elif status in ERRORS:
+        elif outcome is PROVIDER:
             self._count(self._find_arm(arm, tenant_id), is_error=True)
 
     def on_shadow(self, answer: Decision | Refusal, shadow: Decision | Refusal) -> None:

@@ -18,6 +18,7 @@ from router.routing.decide.recorder import Evaluator
 from router.routing.decide.spent_budgets import Downgrades, find_downgrade, refuse_for_budget
 from router.routing.measurements import NO_FIGURES, LearnedFigures
 from router.routing.policy import (
+    PROBE,
     Policy,
     PolicyFinder,
     PreviousAttempt,
@@ -37,9 +38,10 @@ class SessionMeter(Protocol):
 
 
 class ProviderChooser:
-    """`states`: those of a tenant's providers; NO_STATES costs nothing. `figures`: what a strategy looks at. `on_decision` gets each
-    decision for a provider whose breaker is not closed, because it may be a probe. `evaluate`: the engine's own, or the same recorded.
-    `budgets`: by tenant; `policies`: those that a budget may name.
+    """`states`: those of a tenant's providers; NO_STATES costs nothing. `figures`: what a strategy looks at.
+
+    `on_decision` gets each decision that may be a probe: of a provider whose breaker is not closed, that limits the tenant, or that
+    fails. `evaluate`: the engine's own, or the same recorded. `budgets`: by tenant; `policies`: those that a budget may name.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class ProviderChooser:
                 self._canaries.on_shadow(policy, decision, shadow)
         if isinstance(decision, Refusal):
             return decision
-        if type(states) is StatesBehindBreakers and decision.provider_id in states.breakers:
+        if decision.reason == PROBE or (type(states) is StatesBehindBreakers and states.is_probing(decision.provider_id)):
             self._on_decision(tenant_id, decision)
         if session is not None:
             self._keep_session(policy, tenant_id, session, remembered, decision.provider_id)

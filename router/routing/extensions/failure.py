@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from router.contracts.failure_class import FailureClass, classify_number
 from router.core.errors import BrokerUnavailable, ConnectionLost, RouterError
 
 EXTENSION_NOT_FOUND = "extension_not_found"  # not registered, disabled, or no version for this request
@@ -16,6 +17,7 @@ class ExtensionFailure(RouterError):
 
     `is_answer`: the service worked, and its answer was an error of the request (4xx). Health counts that as a success; a failure
     that is neither the extension's fault nor an answer is not counted at all. `was_sent`: an attempt may have reached the service.
+    `fault`: whose it was, for the tenant that asked (below), where the others do not say it.
     """
 
     def __init__(
@@ -28,6 +30,8 @@ class ExtensionFailure(RouterError):
         is_callees: bool = True,
         is_answer: bool = False,
         was_sent: bool = True,
+        fault: str | None = None,
+        retry_after_ms: int | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -36,6 +40,33 @@ class ExtensionFailure(RouterError):
         self.is_callees = is_callees  # the extension's fault: its breaker and its health count it
         self.is_answer = is_answer
         self.was_sent = was_sent
+        self.fault = fault
+        self.retry_after_ms = retry_after_ms
+
+
+REQUESTS, SERVICES, ANSWERS, RATE_LIMITS = "request", "service", "answer", "rate_limit"  # metadata.fault of an extension_error
+_FAULTS = {FailureClass.REQUEST: REQUESTS, FailureClass.RATE_LIMIT: RATE_LIMITS}
+
+
+def find_fault(code: int, told: str | None) -> str:
+    """Whose fault an error with this number is: as the service says it, else by the table of classes."""
+    return told if told in (REQUESTS, SERVICES, RATE_LIMITS, ANSWERS) else _FAULTS.get(classify_number(code), SERVICES)
+
+
+def make_refused(message: str, fault: str, retry_after_ms: int | None = None) -> ExtensionFailure:
+    """A 4xx: an answer in good order. Breakers and health count none, or one tenant could close a service to the others.
+
+    `fault` says what it is to the tenant that asked.
+    """
+    return ExtensionFailure(
+        EXTENSION_ERROR,
+        message,
+        "refused",
+        is_callees=False,
+        is_answer=True,
+        fault=fault,
+        retry_after_ms=retry_after_ms if fault == RATE_LIMITS else None,
+    )
 
 
 class ServiceDeadlineExceeded(ExtensionFailure):

@@ -4,7 +4,8 @@
           │                └────> timeout, no responders, connection, 5xx ── 100, 200, 400 ms ──> again, while the deadline allows
           └── open: unavailable   4xx, an invalid answer ──> an error at once
 
-4xx is the request's fault, so neither the breaker nor health count it against the extension. Nor do they count an unavailable broker.
+4xx is what the service says of this request, so neither the breaker nor health count it against the extension, which all tenants
+share; whose fault it was to this tenant, `failure` says. Nor do they count an unavailable broker.
 A call may have less time than the entry's own `timeout_ms`: the policy says so, or its deadline is near. A timeout of such a call,
 or the service's 504 for it, is the caller's fault: the breaker, health and the latencies do not count it.
 """
@@ -27,7 +28,9 @@ from router.routing.extensions.failure import (
     EXTENSION_UNAVAILABLE,
     ExtensionFailure,
     ServiceDeadlineExceeded,
+    find_fault,
     is_sent,
+    make_refused,
     make_unavailable,
     mark_sent,
     short_timeout_failure,
@@ -199,10 +202,10 @@ def _failure_of(exc: Exception, call: ExtensionCall, timeout_s: float) -> Extens
 
 
 def _failure_from_error(answered: ExtensionReply, code: int) -> ExtensionFailure:
-    """4xx: the request is at fault, and would be again. Any other code is the service's own failure."""
+    """4xx: the same request would be refused again. Any other code is the service's own failure."""
     message = f"it answered {code}: {(answered.error or '')[:LONGEST_ERROR]}"
     if 400 <= code < 500:
-        return ExtensionFailure(EXTENSION_ERROR, message, "refused", is_callees=False, is_answer=True)
+        return make_refused(message, find_fault(code, answered.fault), answered.retry_after_ms)
     return (ServiceDeadlineExceeded if code == DEADLINE_STATUS else ExtensionFailure)(EXTENSION_ERROR, message, "error", is_passing=True)
 
 

@@ -20,6 +20,13 @@ class ExtensionReply(Protocol):
     @property
     def error(self) -> str | None: ...
 
+    @property
+    def fault(self) -> str | None:
+        """Whose fault an error was, where the service says it."""
+
+    @property
+    def retry_after_ms(self) -> int | None: ...
+
 
 class ExtensionCaller(Protocol):
     """Request-reply."""

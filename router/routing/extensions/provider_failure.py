@@ -2,8 +2,8 @@
 
     extension_timeout       status timeout     no answer in time
     extension_unavailable   status error       no responders, its breaker open, the broker unavailable
-    extension_error         status error       metadata.fault: request (its 4xx; it or its answer is too large), service (its 5xx),
-                                               answer (no such answer)
+    extension_error         status error       metadata.fault: request (it or its answer is too large, or a number of the class
+                                               request), rate_limit (429), service (any other number), answer (no such answer)
     stream_overrun          status error       the stream came faster than this router read it
     extension_not_found     status error       not in the registry, or not for this tenant
 
@@ -14,21 +14,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from router.contracts.extension import SERVICE_ERROR, SERVICE_ERROR_CODE, InvalidExtensionMessage
+from router.contracts.extension import (
+    FAULT,
+    RETRY_AFTER,
+    SERVICE_ERROR,
+    SERVICE_ERROR_CODE,
+    InvalidExtensionMessage,
+    read_retry_after,
+)
 from router.contracts.provider import ERROR, TIMEOUT, ProviderResponse, refuse
 from router.contracts.provider_request import ProviderRequest
 from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, Poison, RouterError, StreamOverrun
 from router.routing.extensions.failure import (
+    ANSWERS,
     EXTENSION_ERROR,
     EXTENSION_NOT_FOUND,
     EXTENSION_TIMED_OUT,
     EXTENSION_UNAVAILABLE,
+    RATE_LIMITS,
+    REQUESTS,
+    SERVICES,
     ExtensionFailure,
+    find_fault,
     is_sent,
+    make_refused,
     make_unavailable,
 )
-
-REQUESTS, SERVICES, ANSWERS = "request", "service", "answer"  # metadata.fault of an extension_error
 
 
 def make_not_found(request: ProviderRequest) -> ExtensionFailure:
@@ -78,19 +89,22 @@ def check_refused(headers: Mapping[str, str]) -> None:
     if told is None and SERVICE_ERROR not in headers:
         return
     message = f"it answered {told}: {headers.get(SERVICE_ERROR, '')}"[:200]
-    raise _failure_from_error(message, is_requests=told is not None and len(told) == 3 and told.startswith("4"))
+    if told is None or len(told) != 3 or not told.startswith("4") or not told.isdigit():
+        raise _make_service_failure(message)
+    raise make_refused(message, find_fault(int(told), headers.get(FAULT)), read_retry_after(headers))
 
 
 def read_failure(metadata: Mapping[str, str]) -> ExtensionFailure:
     """The failure that a provider's own last chunk reports; its code is for people, `fault` says whose fault it was."""
     message = f"it said {metadata.get('error_code', ERROR)}: {metadata.get('error_message', '')}"[:200]
-    return _failure_from_error(message, is_requests=metadata.get("fault") == REQUESTS)
+    fault = metadata.get("fault")
+    if fault not in (REQUESTS, RATE_LIMITS, ANSWERS):
+        return _make_service_failure(message)
+    return make_refused(message, fault, read_retry_after({RETRY_AFTER: metadata.get("retry_after_ms", "")}))
 
 
-def _failure_from_error(message: str, *, is_requests: bool) -> ExtensionFailure:
-    """The request's fault, which is an answer in good order, or the service's own trouble."""
-    if is_requests:
-        return ExtensionFailure(EXTENSION_ERROR, message, "refused", is_callees=False, is_answer=True)
+def _make_service_failure(message: str) -> ExtensionFailure:
+    """The service's own trouble."""
     return ExtensionFailure(EXTENSION_ERROR, message, "error", is_passing=True)
 
 
@@ -111,4 +125,6 @@ def failed_response(request: ProviderRequest, failure: ExtensionFailure, latency
 def _fault(failure: ExtensionFailure) -> dict[str, str]:
     if failure.code != EXTENSION_ERROR:
         return {}
-    return {"fault": REQUESTS if not failure.is_callees else SERVICES if failure.is_passing else ANSWERS}
+    fault = failure.fault or (REQUESTS if not failure.is_callees else SERVICES if failure.is_passing else ANSWERS)
+    after = {} if failure.retry_after_ms is None else {"retry_after_ms": str(failure.retry_after_ms)}
+    return {"fault": fault, **after}

@@ -12,13 +12,14 @@ from router.routing.measurements.latencies import add_up, find_percentile
 from router.routing.measurements.measured_provider import MIN_SAMPLES, MINUTE_S
 from router.routing.measurements.measured_tenant import REFRESH_S
 from router.routing.measurements.measurements import Measurements
-from router.routing.measurements.values import NO_FIGURES, LearnedFigures, TenantFigures
+from router.routing.measurements.values import NO_FIGURES, ErrorCounts, LearnedFigures, TenantFigures
 
 __all__ = [
     "MINUTE_S",
     "MIN_SAMPLES",
     "NO_FIGURES",
     "REFRESH_S",
+    "ErrorCounts",
     "LearnedFigures",
     "Measurements",
     "TenantFigures",

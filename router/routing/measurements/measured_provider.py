@@ -3,9 +3,10 @@
     on_assigned ──> in flight ── on_result ──> the moving figures and this minute's counts
     adopt       ──> another instance's moving figures, where they are newer
 
-A latency that is higher than the average counts at once (a peak), a lower one moves it by a part, the more the longer the last outcome
-is ago. Figures are clipped before they count, so one wrong clock moves an average by a bounded step. The minute before stays until this
-one is over; then what is in it is forgotten, and with it assignments whose result never came.
+A latency that is higher than the average counts at once (a peak), a lower one moves it by a part, the more the longer the last
+outcome is ago. Figures are clipped before they count, so one wrong clock moves an average by a bounded step. A provider most of
+whose results fail is failing, until two in a row succeed. The minute before stays until this one is over; then what is in it is
+forgotten, and with it assignments whose result never came.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from math import inf
 
 from msgspec import Struct
 
+from router.contracts.failure_class import CANCELLED, PROVIDER, RATE_LIMIT, REQUEST, FailureClass
 from router.contracts.figures_record import MAX_FINISHED, MinuteRecord, ProviderFiguresRecord
 from router.routing.measurements.latencies import find_bucket
 
@@ -29,29 +31,53 @@ MIN_SUCCESS_RATE = 0.01  # so that a score stays finite
 FINISHED_KEPT_S = 6.0  # several records name the same one, because an instance may miss a record
 KEY_LENGTH = 18  # of an assignment's id: 64 bits of it
 
+FAILING_BELOW = 0.5  # a success rate
+RECOVERED_AFTER = 2  # successes in a row
+RECOVERED_RATE = 0.9  # the success rate from which it goes on: six failures in a row, and it fails again
+PROBE_S = 1.0  # between two probes of one instance
+PROBE_SHARE = 1 / 75  # of the requests, at most, of all that fail together
+HOPEFUL_SHARE = 1 / 10  # once a probe was a success, at once: until a failure, or the recovery
+OVERDUE_S = 60.0  # without a result and without a probe: the next request is one
+
 
 class MeasuredMinute:
     """The outcomes of one minute, and the keys of assignments that began in it and have no result."""
 
-    __slots__ = ("chosen", "failures", "in_flight", "latencies", "successes")
+    __slots__ = ("chosen", "failures", "forgiven", "in_flight", "latencies", "others", "successes")
 
     def __init__(self) -> None:
-        self.successes = self.failures = self.chosen = 0
+        self.successes = self.failures = self.chosen = self.forgiven = 0
+        self.others: dict[FailureClass, int] = {}  # no failures of the provider
         self.latencies: dict[int, int] = {}
         self.in_flight: set[str] = set()
 
     def build_record(self) -> MinuteRecord:
-        return MinuteRecord(self.successes, self.failures, self.chosen, dict(self.latencies))
+        others = self.others.get
+        return MinuteRecord(
+            self.successes,
+            self.failures,
+            self.chosen,
+            self.forgiven,
+            others(REQUEST, 0),
+            others(RATE_LIMIT, 0),
+            others(CANCELLED, 0),
+            dict(self.latencies),
+        )
 
 
 class MovingFigures(Struct):
-    """`at`: of the last outcome, on the steady clock; `stamp_ms`: its order among those of all instances."""
+    """`at`: of the last outcome, on the steady clock; `stamp_ms`: its order among those of all instances.
+
+    `is_failing` ends after `streak` has come to RECOVERED_AFTER: one success between failures is no recovery.
+    """
 
     latency_ms: float | None = None
     success_rate: float = 1.0
     cost: float | None = None
     at: float = -inf
     stamp_ms: int = 0
+    is_failing: bool = False
+    streak: int = 0
 
     def move(self, *, latency_ms: float, cost: float, is_success: bool, now: float, now_ms: int, listed_cost: float | None = None) -> None:
         gap = now - self.at
@@ -61,12 +87,22 @@ class MovingFigures(Struct):
             self.latency_ms = _move_peak(self.latency_ms, min(float(latency_ms), MAX_LATENCY_MS), step)
             # From what the policy expects: one free result makes no provider free.
             self.cost = _move(listed_cost if self.cost is None else self.cost, min(float(cost), MAX_COST), step)
+            if self.is_failing:
+                self._recover()
+        else:
+            self.streak = 0
         self.at, self.stamp_ms = now, max(now_ms, self.stamp_ms + 1)
 
     def adopt(self, record: ProviderFiguresRecord, now: float) -> None:
         if record.stamp_ms > self.stamp_ms:
             self.latency_ms, self.success_rate, self.cost = record.latency_ms, record.success_rate, record.cost
             self.at, self.stamp_ms = now - record.silent_ms / 1000, record.stamp_ms
+            self.is_failing, self.streak = record.is_failing, record.streak
+
+    def _recover(self) -> None:
+        self.streak += 1
+        if self.streak >= RECOVERED_AFTER:
+            self.is_failing, self.success_rate = False, max(self.success_rate, RECOVERED_RATE)
 
     def rate(self, in_flight: int, now: float) -> float:
         """The score."""
@@ -79,12 +115,13 @@ class MovingFigures(Struct):
 class MeasuredProvider:
     """`now`: seconds on the steady clock, everywhere."""
 
-    __slots__ = ("_began", "_finished", "minute", "minute_before", "moving", "samples")
+    __slots__ = ("_began", "_finished", "minute", "minute_before", "moving", "probed_at", "samples")
 
     def __init__(self, now: float) -> None:
         self.moving = MovingFigures()
         self.samples = 0  # of this instance
         self.minute, self.minute_before = MeasuredMinute(), MeasuredMinute()
+        self.probed_at = -inf
         self._began = now
         self._finished: deque[tuple[float, str]] = deque(maxlen=MAX_FINISHED)  # of other instances' assignments
 
@@ -115,17 +152,53 @@ class MeasuredProvider:
         return False
 
     def on_result(
-        self, *, latency_ms: float, cost: float, is_success: bool, now: float, now_ms: int, listed_cost: float | None = None
+        self, *, latency_ms: float, cost: float, outcome: FailureClass | None, now: float, now_ms: int, listed_cost: float | None = None
     ) -> None:
+        """`outcome` None: a success. What is not the provider's fault is counted, and moves nothing."""
         self.pass_time(now)
-        self.moving.move(latency_ms=latency_ms, cost=cost, is_success=is_success, now=now, now_ms=now_ms, listed_cost=listed_cost)
-        self.samples += 1
-        if not is_success:
-            self.minute.failures += 1
+        minute = self.minute
+        if outcome is not None and outcome is not PROVIDER:
+            minute.others[outcome] = minute.others.get(outcome, 0) + 1
             return
-        self.minute.successes += 1
+        self.samples += 1
+        self._move(latency_ms=latency_ms, cost=cost, is_success=outcome is None, now=now, now_ms=now_ms, listed_cost=listed_cost)
+        if outcome is not None:
+            minute.failures += 1
+            return
+        minute.successes += 1
         bucket = find_bucket(min(float(latency_ms), MAX_LATENCY_MS))
-        self.minute.latencies[bucket] = self.minute.latencies.get(bucket, 0) + 1
+        minute.latencies[bucket] = minute.latencies.get(bucket, 0) + 1
+
+    def _move(self, *, latency_ms: float, cost: float, is_success: bool, now: float, now_ms: int, listed_cost: float | None) -> None:
+        moving = self.moving
+        was_failing = moving.is_failing
+        moving.move(latency_ms=latency_ms, cost=cost, is_success=is_success, now=now, now_ms=now_ms, listed_cost=listed_cost)
+        if was_failing and not moving.is_failing:
+            self._forgive()
+        elif not is_success and self.samples >= MIN_SAMPLES and moving.success_rate < FAILING_BELOW:
+            moving.is_failing = True
+
+    def adopt(self, record: ProviderFiguresRecord, now: float) -> None:
+        """Another instance's moving figures, where they are newer."""
+        was_failing = self.moving.is_failing
+        self.moving.adopt(record, now)
+        if was_failing and not self.moving.is_failing:
+            self._forgive()
+
+    def find_probe_share(self, now: float) -> float:
+        """Which share of the requests may probe it."""
+        if not self.moving.is_failing:
+            return 0.0
+        if self.moving.streak:
+            return HOPEFUL_SHARE
+        if now - self.probed_at < PROBE_S:
+            return 0.0
+        return 1.0 if now - max(self.moving.at, self.probed_at) >= OVERDUE_S else PROBE_SHARE
+
+    def _forgive(self) -> None:
+        """It has recovered: the failures before say nothing of now, or an objective would keep it out for two minutes."""
+        for minute in (self.minute, self.minute_before):
+            minute.forgiven = minute.failures
 
     def pass_time(self, now: float) -> None:
         """Begin a new minute where this one is over, or two where both are."""
@@ -148,6 +221,8 @@ class MeasuredProvider:
             cost=moving.cost,
             samples=self.samples,
             in_flight=self.in_flight,
+            is_failing=moving.is_failing,
+            streak=moving.streak,
             minutes=(self.minute.build_record(), self.minute_before.build_record()),
             finished=tuple(key for _, key in finished)[-most_finished:],
         )

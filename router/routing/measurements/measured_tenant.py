@@ -7,15 +7,16 @@ costs nothing for each request.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import inf
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from router.contracts.figures_record import MAX_FINISHED, FiguresRecord, MinuteRecord, ProviderFiguresRecord
 from router.routing.measurements.latencies import add_up, find_percentile
 from router.routing.measurements.measured_provider import MIN_SAMPLES, MINUTE_S, MeasuredProvider
-from router.routing.measurements.values import LearnedFigures, TenantFigures
+from router.routing.measurements.values import ErrorCounts, LearnedFigures, TenantFigures
 
 REFRESH_S = 0.5
 MAX_IN_FLIGHT, FEW_IN_FLIGHT = 20_000, 100  # keys: of a tenant at most, and of a provider that may be added beyond that
@@ -35,6 +36,7 @@ class MeasuredTenant:
     def __init__(self) -> None:
         self.providers: dict[str, MeasuredProvider] = {}
         self.figures = TenantFigures()
+        self.errors: dict[str, ErrorCounts] = {}  # made with the figures
         self.others: dict[str, OtherInstance] = {}  # by life
         self.shared_at = -inf  # when this instance wrote its record
         self._elsewhere: dict[str, tuple[int, int]] = {}  # samples and in flight of other instances, by provider
@@ -47,6 +49,8 @@ class MeasuredTenant:
             self.refresh(now)
         elif self.changed:
             self._show_changes(now)
+        if self.figures.failing:
+            self._offer_probes(now)
         return self.figures
 
     def has_room(self, provider: MeasuredProvider) -> bool:
@@ -56,6 +60,13 @@ class MeasuredTenant:
     def expire(self) -> None:
         """The next reader makes all figures anew."""
         self._until = -inf
+
+    def _offer_probes(self, now: float) -> None:
+        """Which share of the requests may probe a provider that fails changes with time alone."""
+        for name in self.figures.failing:
+            share = self.providers[name].find_probe_share(now)
+            if share != self.figures[name].probe_share:
+                self.figures[name] = replace(self.figures[name], probe_share=share)
 
     def _show_changes(self, now: float) -> None:
         changed, self.changed = self.changed, {}
@@ -68,7 +79,7 @@ class MeasuredTenant:
     def _show(self, name: str, before: LearnedFigures, now: float) -> None:
         provider, (samples, in_flight) = self.providers[name], self._elsewhere.get(name, (0, 0))
         samples, in_flight, moving = samples + provider.samples, in_flight + provider.in_flight, provider.moving
-        self.figures[name] = LearnedFigures(
+        known = LearnedFigures(
             samples,
             in_flight,
             moving.latency_ms,
@@ -80,7 +91,13 @@ class MeasuredTenant:
             before.recent_success_rate,
             before.chosen,
             before.silent_s,
+            moving.is_failing,
+            before.probe_share,
         )
+        if moving.is_failing is before.is_failing:
+            self.figures[name] = known
+        else:
+            self.figures.put(name, known)
 
     def refresh(self, now: float) -> None:
         """Make all figures anew."""
@@ -89,7 +106,7 @@ class MeasuredTenant:
         self.figures.choices.clear()
         for name, provider in self.providers.items():
             provider.pass_time(now)
-            self.figures[name] = self._make_figures(name, provider, now)
+            self.figures.put(name, self._make_figures(name, provider, now))
 
     def _make_figures(self, name: str, provider: MeasuredProvider, now: float) -> LearnedFigures:
         moving, minutes = provider.moving, [provider.minute.build_record(), provider.minute_before.build_record()]
@@ -103,7 +120,9 @@ class MeasuredTenant:
         self._elsewhere[name] = samples, in_flight
         samples, in_flight = samples + provider.samples, in_flight + provider.in_flight
         successes, failures = sum(one.successes for one in minutes), sum(one.failures for one in minutes)
-        latencies, has_enough = add_up(*(one.latencies for one in minutes)), successes + failures >= MIN_SAMPLES
+        self.errors[name] = _count_errors(minutes)
+        counted = successes + failures - sum(one.forgiven for one in minutes)
+        latencies, has_enough = add_up(*(one.latencies for one in minutes)), counted >= MIN_SAMPLES
         return LearnedFigures(
             samples=samples,
             in_flight=in_flight,
@@ -113,9 +132,11 @@ class MeasuredTenant:
             cost=moving.cost if samples >= MIN_SAMPLES else None,
             p50_latency_ms=find_percentile(latencies, 0.5) if has_enough else None,
             p95_latency_ms=find_percentile(latencies, 0.95) if has_enough else None,
-            recent_success_rate=successes / (successes + failures) if has_enough else None,
+            recent_success_rate=successes / counted if has_enough else None,
             chosen=sum(one.chosen for one in minutes),
             silent_s=now - moving.at if moving.at > -inf else None,
+            is_failing=moving.is_failing,
+            probe_share=provider.find_probe_share(now),
         )
 
     def apply(self, record: FiguresRecord, now: float, age_s: float) -> bool:
@@ -126,7 +147,7 @@ class MeasuredTenant:
         ended = False
         for name, theirs in record.providers.items():
             provider = self.providers[name]
-            provider.moving.adopt(theirs, now - age_s)
+            provider.adopt(theirs, now - age_s)
             for key in theirs.finished:
                 ended |= provider.remove_in_flight(key)
         self.others[record.life] = OtherInstance(record, now - age_s)
@@ -142,6 +163,15 @@ class MeasuredTenant:
         most = max(MIN_FINISHED, MAX_FINISHED // max(1, len(self.providers)))
         providers = {name: provider.build_record(now, most) for name, provider in self.providers.items()}
         return FiguresRecord(tenant_id=tenant_id, node=node_id, life=life, providers=providers)
+
+
+def _count_errors(minutes: Sequence[MinuteRecord]) -> ErrorCounts:
+    return ErrorCounts(
+        provider=sum(one.failures for one in minutes),
+        request=sum(one.request_errors for one in minutes),
+        rate_limit=sum(one.rate_limits for one in minutes),
+        cancelled=sum(one.cancellations for one in minutes),
+    )
 
 
 def _list_recent(theirs: ProviderFiguresRecord, age_s: float) -> tuple[MinuteRecord, ...]:

@@ -12,12 +12,13 @@ from math import inf
 
 from msgspec.structs import replace
 
+from router.contracts.failure_class import FailureClass
 from router.contracts.figures_record import MAX_PROVIDERS, FiguresRecord
 from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady, wall
 from router.routing.measurements.measured_provider import MeasuredProvider
 from router.routing.measurements.measured_tenant import MeasuredTenant
-from router.routing.measurements.values import NO_FIGURES, LearnedFigures
+from router.routing.measurements.values import NO_FIGURES, ErrorCounts, LearnedFigures
 
 
 class Measurements:
@@ -35,6 +36,11 @@ class Measurements:
         tenant = self._tenants.get(tenant_id)
         return NO_FIGURES if tenant is None else tenant.read(self._now())
 
+    def errors_of(self, tenant_id: str) -> Mapping[str, ErrorCounts]:
+        """The failures of the tenant's providers by class, as of the last figures."""
+        tenant = self._tenants.get(tenant_id)
+        return {} if tenant is None else tenant.errors
+
     def list_tenants(self) -> list[str]:
         """Tenants of whose providers anything is known, by name."""
         return sorted(self._tenants)
@@ -48,6 +54,13 @@ class Measurements:
             tenant.changed[provider_id] = now
             self._changed[tenant_id] = None
 
+    def on_probe(self, tenant_id: str, provider_id: str) -> None:
+        """A decision probes a provider that fails: the next one is due a second later."""
+        tenant = self._tenants.get(tenant_id)
+        provider = tenant.providers.get(provider_id) if tenant is not None else None
+        if provider is not None:
+            provider.probed_at = self._now()
+
     def on_result(  # noqa: PLR0917 - once a result
         self,
         tenant_id: str,
@@ -55,20 +68,19 @@ class Measurements:
         assignment_id: str,
         latency_ms: float,
         cost: float,
-        is_success: bool | None,
+        outcome: FailureClass | None,
         *,
         listed_cost: float | None = None,
     ) -> None:
-        """The first result of a known assignment. `is_success` None: it says nothing about the provider, but it ends the assignment.
+        """The first result of a known assignment. It ends the assignment, whatever its class; None: a success.
 
         `listed_cost`: where the moving cost begins; None: with the first success."""
         now, provider = self._now(), self._find(tenant_id, provider_id)
         if provider is None:
             return
         provider.on_finished(assignment_id, now)
-        if is_success is not None:
-            now_ms = int(self._today() * 1000)
-            provider.on_result(latency_ms=latency_ms, cost=cost, is_success=is_success, now=now, now_ms=now_ms, listed_cost=listed_cost)
+        now_ms = int(self._today() * 1000)
+        provider.on_result(latency_ms=latency_ms, cost=cost, outcome=outcome, now=now, now_ms=now_ms, listed_cost=listed_cost)
         self._tenants[tenant_id].changed[provider_id] = now
         self._changed[tenant_id] = None
 
@@ -131,7 +143,8 @@ class Measurements:
         tenant_id, provider_id = pair
         tenant = self._tenants[tenant_id]
         del tenant.providers[provider_id]
-        tenant.figures.pop(provider_id, None)
+        tenant.figures.drop(provider_id)
+        tenant.errors.pop(provider_id, None)
         tenant.changed.pop(provider_id, None)
         tenant.expire()
         if not tenant.providers:

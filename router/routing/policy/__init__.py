@@ -12,12 +12,15 @@ from router.routing.policy.canary import find_arm, parse_record, select_arm
 from router.routing.policy.compare import CHANGED, UNCHANGED, UNCLEAR, Choice, Comparison, compare
 from router.routing.policy.engine import evaluate, read_session
 from router.routing.policy.fields import PolicyError
+from router.routing.policy.limited_providers import LimitedProviders
 from router.routing.policy.lint import lint
 from router.routing.policy.model import PolicyFinding, StickySessions
 from router.routing.policy.narrowed import StatesBehindBreakers
 from router.routing.policy.parse import ParsedPolicy, load_policy, parse_policy
+from router.routing.policy.plan import PROBE
 from router.routing.policy.policy import SHARED, Policy, PolicyCanary, PolicyFinder, PolicyTable, list_arms
 from router.routing.policy.providers import ProviderTracker
+from router.routing.policy.rate_closure import LimitRules
 from router.routing.policy.rate_limits import RateLimiter, RateLimits, TokensTaken, take_tokens
 from router.routing.policy.reevaluation import RecordedDecision, Reevaluation, is_same_choice, reevaluate
 from router.routing.policy.sessions import Sessions
@@ -29,6 +32,7 @@ __all__ = [
     "ATTEMPTS",
     "CHANGED",
     "NO_STATES",
+    "PROBE",
     "SHARED",
     "UNCHANGED",
     "UNCLEAR",
@@ -36,6 +40,8 @@ __all__ = [
     "Averages",
     "Choice",
     "Comparison",
+    "LimitRules",
+    "LimitedProviders",
     "ParsedPolicy",
     "Policy",
     "PolicyCanary",

@@ -1,18 +1,14 @@
-"""The rules of a provider's breaker, and what a worker's outcome means to it (docs/reference/extensions.md#provider-breaker).
+"""The rules of a provider's breaker (docs/reference/extensions.md#provider-breaker).
 
 A breaker belongs to a tenant and a provider, not to a policy. So of several policies one gives the rules: the tenant's own
 before a shared one; among these the one that opens after the fewest failures, then the one with the longest timeout, then the
 first by name. Without a policy that has a breaker there is none. Where there is one, every policy of the tenant respects it:
 a provider that is down is down for all of them.
-
-The status and the code of an outcome decide, never the text of a message. A cancellation, a refused request, a rate limit and an error
-without a code are not the provider's fault, and do not prove that it is healthy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from enum import Enum, auto
 
 from router.routing.breakers import BreakerRules
 from router.routing.policy.model import BreakerConfig
@@ -80,32 +76,3 @@ def _rules_of(breaker: BreakerConfig) -> BreakerRules:
         minimum_calls=breaker.minimum_calls,
         latency_threshold_ms=breaker.latency_threshold_ms,
     )
-
-
-FAILURES = frozenset({"TIMEOUT", "CONNECTION_ERROR", "PROVIDER_UNAVAILABLE", "5XX", "HTTP_5XX", "SERVER_ERROR"})
-
-
-class ProviderOutcome(Enum):
-    SUCCESS = auto()
-    FAILURE = auto()
-    NEUTRAL = auto()
-
-
-SUCCESS, FAILURE, NEUTRAL = ProviderOutcome.SUCCESS, ProviderOutcome.FAILURE, ProviderOutcome.NEUTRAL  # as in `delivery.in_flight`
-
-
-def classify_outcome(status: str, error_code: str | None) -> ProviderOutcome:
-    """`status` as in a result: success | error | timeout | cancelled."""
-    if status == "success":
-        return SUCCESS
-    if status == "timeout" or (status == "error" and error_code is not None and _is_failure(error_code)):
-        return FAILURE
-    return NEUTRAL
-
-
-def _is_failure(code: str) -> bool:
-    code = code.strip().upper()
-    if code in FAILURES:
-        return True
-    number = code.removeprefix("HTTP_")
-    return len(number) == 3 and number.isascii() and number.isdigit() and number.startswith("5")

@@ -1,6 +1,6 @@
 """The providers' breakers, one for each (tenant, provider) that a policy with a breaker names.
 
-    a result       ── observe ──> success, failure or neutral ──> its breaker
+    a result       ── observe ──> its failure class (`contracts.failure_class`) ──> its breaker
     a decision     ── find_not_closed ──> the tenant's breakers that are open or half open; None: all are closed
                    ── on_decision ──> a probe's permit, until the assignment's deadline
     other routers  ── apply_remote ──> an opening or a closing is applied here
@@ -19,12 +19,13 @@ from msgspec import Struct
 
 from router.contracts.assignment import deadline_ms
 from router.contracts.decision import Decision
+from router.contracts.failure_class import PROVIDER, classify_outcome
 from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady, wall
 from router.routing.breakers import CLOSED, BreakerRules, BreakerSnapshot, BreakerTransition, CircuitBreaker
 from router.routing.breakers.breaker import OnTransition
-from router.routing.policy.breaker_rules import FAILURE, SUCCESS, Pair, ProviderRules, classify_outcome
-from router.routing.policy.narrowed import StatesBehindBreakers
+from router.routing.policy.breaker_rules import Pair, ProviderRules
+from router.routing.policy.narrowed import BlockedTenants, StatesBehindBreakers
 from router.routing.policy.policy import Policy
 
 MAX_WORK_MS = deadline_ms(inf)  # a worker works no longer than this, whatever latency it reports
@@ -57,6 +58,7 @@ class ProviderBreakers:
         on_create: Callable[[str, str], None] = lambda *_: None,
         on_change: OnTransition = lambda _: None,
     ) -> None:
+        self.blocked = BlockedTenants()  # shared with the rate limits
         self._policies = policies
         self._order: BoundedCache[Pair, bool] = BoundedCache(limit, self._forget)  # the one longest without a result first
         self._now = now
@@ -64,7 +66,6 @@ class ProviderBreakers:
         self._on_create = on_create
         self._on_change = on_change
         self._breakers: dict[Pair, CircuitBreaker] = {}
-        self._not_closed: dict[str, StatesBehindBreakers] = {}  # by tenant; there is one while a breaker is not closed
         self._remote: BoundedCache[Pair, RemoteTransition] = BoundedCache(limit)  # openings, until their time is over
         self._policies_seen: Table = {}
         self._rules = ProviderRules({})
@@ -78,24 +79,24 @@ class ProviderBreakers:
         if (permit := breaker.permit_for_outcome(begun)) is None:
             return
         outcome = classify_outcome(status, error_code)
-        if outcome is SUCCESS:
+        if outcome is None:
             breaker.record_success(permit, latency_ms)
-        elif outcome is FAILURE:
+        elif outcome is PROVIDER:
             breaker.record_failure(permit)
         else:
             breaker.release(permit)
 
     def find_not_closed(self, tenant_id: str) -> StatesBehindBreakers | None:
-        """The tenant's breakers that are open or half open; None when all are closed."""
+        """The tenant's breakers that are open or half open, and its rate limits; None when there are none."""
         self._refresh_rules()
-        return self._not_closed.get(tenant_id)
+        return self.blocked.get(tenant_id)
 
     def on_decision(self, tenant_id: str, decision: Decision) -> None:
         """A decision was made for this provider: half open, it is a probe until its assignment's deadline.
 
         Rule: docs/reference/extensions.md#provider-breaker.
         """
-        shut = self._not_closed.get(tenant_id)
+        shut = self.blocked.get(tenant_id)
         if shut is not None and (breaker := shut.breakers.get(decision.provider_id)) is not None:
             breaker.acquire(deadline_ms(decision.expected_latency_ms) / 1000)
 
@@ -117,9 +118,7 @@ class ProviderBreakers:
     def list_not_closed(self) -> Iterator[tuple[Pair, str]]:
         """Pair and state of every breaker that is open or half open."""
         self._refresh_rules()
-        return (
-            ((tenant_id, name), breaker.phase) for tenant_id, shut in self._not_closed.items() for name, breaker in shut.breakers.items()
-        )
+        return (((tenant_id, name), breaker.phase) for tenant_id, shut in self.blocked.items() for name, breaker in shut.breakers.items())
 
     def __len__(self) -> int:
         return len(self._breakers)
@@ -154,7 +153,7 @@ class ProviderBreakers:
             breaker.apply_remote_close()
         else:
             breaker.apply_remote_open(told.until - self._now(), told.opened_at_ms)
-            if (shut := self._not_closed.get(tenant_id)) is not None:
+            if (shut := self.blocked.get(tenant_id)) is not None:
                 shut.on_change()  # the end of one that was open has moved, which is no transition
 
     def _on_transition(self, transition: BreakerTransition) -> None:
@@ -162,9 +161,7 @@ class ProviderBreakers:
         if transition.state == CLOSED:
             self._remove_not_closed(tenant_id, provider_id)
         else:
-            shut = self._not_closed.setdefault(tenant_id, StatesBehindBreakers())
-            shut.breakers[provider_id] = self._breakers[tenant_id, provider_id]
-            shut.on_change()
+            self.blocked.enter(tenant_id).breakers[provider_id] = self._breakers[tenant_id, provider_id]
         self._on_change(transition)
 
     def _refresh_rules(self) -> None:
@@ -188,9 +185,7 @@ class ProviderBreakers:
         self._remove_not_closed(*pair)
 
     def _remove_not_closed(self, tenant_id: str, provider_id: str) -> None:
-        shut = self._not_closed.get(tenant_id)
+        shut = self.blocked.get(tenant_id)
         if shut is not None:
             shut.breakers.pop(provider_id, None)
-            shut.on_change()
-            if not shut.breakers:
-                del self._not_closed[tenant_id]
+            self.blocked.drop_if_free(tenant_id)

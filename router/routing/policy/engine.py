@@ -20,6 +20,7 @@ from router.routing.policy.draw import weighted_hash
 from router.routing.policy.narrowed import StatesBehindBreakers, set_averages
 from router.routing.policy.policy import Policy
 from router.routing.policy.selection import Selection
+from router.routing.policy.sound import may_keep_session
 from router.routing.policy.states import NO_STATES, AverageStates, PreviousAttempt, ProviderStates, TraceStep
 from router.routing.policy.strategy import choose_by_figures
 
@@ -56,13 +57,13 @@ def evaluate(
         key = _draw_key(policy, request)
         return Selection(policy, request, states, figures, now, remembered, previous, key, trace).choose()
     decision = plan.sticky.get(remembered) if remembered is not None else None
-    if decision is None:
+    if policy.strategy is not None:
+        if decision is None or not may_keep_session(plan, decision.provider_id, figures):
+            decision = choose_by_figures(policy, plan, request, _draw_key(policy, request), figures)
+    elif decision is None:
         bounds = top.bounds
         point = weighted_hash(policy.version, request.tenant_id, _draw_key(policy, request)) if bounds else 0
-        if policy.strategy is None:
-            decision = top.decisions[bisect_right(bounds, point)]
-        else:
-            decision = choose_by_figures(policy.strategy, plan, top, point, figures)
+        decision = top.decisions[bisect_right(bounds, point)]
     if not isinstance(averages, AverageStates):
         return decision
     learned = averages.learned.get(id(decision))

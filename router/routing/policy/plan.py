@@ -24,10 +24,11 @@ LEAST_LATENCY = "least_latency"
 CHEAPEST = "cheapest"
 OBJECTIVES_MISSED = "objectives_missed"
 EXPLORE = "explore"
+PROBE = "probe"
 
 PRIORITIES: Mapping[str, int] = {
     STICKY: 100,
-    **dict.fromkeys((WEIGHTED, LEAST_LATENCY, CHEAPEST, OBJECTIVES_MISSED, EXPLORE, RETRY), 50),
+    **dict.fromkeys((WEIGHTED, LEAST_LATENCY, CHEAPEST, OBJECTIVES_MISSED, EXPLORE, PROBE, RETRY), 50),
     FALLBACK: 25,
     CIRCUIT_BREAKER_FALLBACK: 20,
 }
@@ -35,8 +36,8 @@ OF_EVERY_POLICY = (STICKY, RETRY, FALLBACK, CIRCUIT_BREAKER_FALLBACK)
 # The reasons of a choice among several, by strategy; the first is the usual one.
 REASONS_BY_STRATEGY: Mapping[str, Sequence[str]] = {
     WEIGHTED: (WEIGHTED,),
-    LEAST_LATENCY: (LEAST_LATENCY, EXPLORE),
-    CHEAPEST: (CHEAPEST, OBJECTIVES_MISSED, EXPLORE),
+    LEAST_LATENCY: (LEAST_LATENCY, EXPLORE, PROBE),
+    CHEAPEST: (CHEAPEST, OBJECTIVES_MISSED, EXPLORE, PROBE),
 }
 DEFAULT_LATENCY_MS = 500
 DEFAULT_COST = 0.01
@@ -51,13 +52,16 @@ class Tier(Struct, frozen=True):
 
 
 class DecisionPlan(Struct, frozen=True):
-    """`top` and `sticky` are valid while no breaker blocks (else see `narrowed`) and a request has no limits; `decisions` has all."""
+    """`top`, `lower` and `sticky` are valid while nothing is blocked (else see `narrowed`) and a request has no limits;
+    `decisions` has all.
+    """
 
     providers: Mapping[str, Provider]
     decisions: Mapping[tuple[str, str], Decision]  # by (provider, reason); fallback targets included
     top: Tier | None  # None: no provider is enabled with a weight
     sticky: Mapping[str, Decision]  # by provider; empty unless the policy is sticky
     usual_reason: str = WEIGHTED  # of a provider of `top`
+    lower: tuple[Tier, ...] = ()  # the tiers below `top`, the highest first, which a strategy needs where all of `top` fail
 
 
 def make_plan(
@@ -70,7 +74,8 @@ def make_plan(
     decisions = {(name, reason): _make_decision(name, reason, by_name.get(name), metadata) for name, reason in product(names, reasons)}
     able = find_able(providers)
     sticky = {provider.name: decisions[provider.name, STICKY] for provider in able} if is_sticky else {}
-    return DecisionPlan(by_name, decisions, find_top(able, decisions, usual_reason), sticky, usual_reason)
+    tiers = list_tiers(able, decisions, usual_reason)
+    return DecisionPlan(by_name, decisions, tiers[0] if tiers else None, sticky, usual_reason, tiers[1:])
 
 
 def find_able(providers: Iterable[Provider]) -> list[Provider]:
@@ -78,20 +83,15 @@ def find_able(providers: Iterable[Provider]) -> list[Provider]:
     return [provider for provider in providers if provider.enabled and provider.weight > 0]
 
 
-def top_tier(able: Sequence[Provider]) -> list[Provider]:
-    """The providers of the highest priority, in the order of the document. `able` must not be empty."""
-    highest = max(provider.priority for provider in able)
-    return [provider for provider in able if provider.priority == highest]
+def list_tiers(able: Sequence[Provider], decisions: Mapping[tuple[str, str], Decision], usual_reason: str) -> tuple[Tier, ...]:
+    """The tiers that requests without limits draw from, the highest first; by weight only the highest is ever looked at."""
+    priorities = sorted({provider.priority for provider in able}, reverse=True)
+    looked_at = priorities[:1] if usual_reason == WEIGHTED else priorities
+    return tuple(make_tier([one for one in able if one.priority == priority], decisions, usual_reason) for priority in looked_at)
 
 
-def find_top(able: Sequence[Provider], decisions: Mapping[tuple[str, str], Decision], usual_reason: str) -> Tier | None:
-    """The tier that requests without limits draw from; None: there is no provider."""
-    return make_tier(able, decisions, usual_reason) if able else None
-
-
-def make_tier(able: Sequence[Provider], decisions: Mapping[tuple[str, str], Decision], usual_reason: str) -> Tier:
-    """`able` must not be empty."""
-    tier = top_tier(able)
+def make_tier(tier: Sequence[Provider], decisions: Mapping[tuple[str, str], Decision], usual_reason: str) -> Tier:
+    """Of these providers, in the order of the document. `tier` must not be empty."""
     usual, weights = (decisions[provider.name, usual_reason] for provider in tier), (provider.weight for provider in tier)
     return Tier(tuple(usual), cumulative_weights(tuple(weights)), tuple(tier))
 

@@ -1,24 +1,34 @@
-"""The run-time state of all providers as one object: averages of latency and cost, circuit breakers, and what strategies choose by.
+"""The run-time state of all providers as one object: averages, circuit breakers, rate limits, and what strategies choose by.
 
-Results feed it, decisions read it. While all breakers of a tenant are closed, its states are the averages' own object: NO_STATES
-when there are none, so that `evaluate` takes its fast path.
+Results feed it, decisions read it. While all breakers of a tenant are closed, and no provider limits it, its states are the
+averages' own object: NO_STATES when there are none, so that `evaluate` takes its fast path.
 """
 
 from __future__ import annotations
 
+from router.contracts.decision import Decision
+from router.contracts.failure_class import classify_outcome
 from router.routing.measurements import Measurements
 from router.routing.policy.averages import Averages
-from router.routing.policy.breaker_rules import NEUTRAL, SUCCESS, classify_outcome
 from router.routing.policy.breakers import ProviderBreakers
+from router.routing.policy.limited_providers import LimitedProviders
+from router.routing.policy.plan import PROBE
 from router.routing.policy.states import ProviderStates
 
 
 class ProviderTracker:
-    """`results.ProviderFigures`, and the states of the decisions."""
+    """`results.ProviderFigures`, and the states of the decisions. `limits` share `breakers.blocked`."""
 
-    def __init__(self, averages: Averages, breakers: ProviderBreakers, measurements: Measurements | None = None) -> None:
+    def __init__(
+        self,
+        averages: Averages,
+        breakers: ProviderBreakers,
+        limits: LimitedProviders,
+        measurements: Measurements | None = None,
+    ) -> None:
         self.averages = averages
         self.breakers = breakers
+        self.limits = limits
         self.measurements = measurements if measurements is not None else Measurements()
 
     def observe(
@@ -30,6 +40,7 @@ class ProviderTracker:
         cost: float,
         status: str,
         error_code: str | None,
+        retry_after_ms: int | None,
         assignment_id: str,
         listed_cost: float,
     ) -> None:
@@ -39,13 +50,22 @@ class ProviderTracker:
         )
         self.breakers.observe(tenant_id, provider_id, latency_ms=latency_ms, cost=cost, status=status, error_code=error_code)
         outcome = classify_outcome(status, error_code)
-        is_success = None if outcome is NEUTRAL else outcome is SUCCESS  # None: it says nothing about the provider
-        self.measurements.on_result(tenant_id, provider_id, assignment_id, latency_ms, cost, is_success, listed_cost=listed_cost)
+        self.limits.observe(tenant_id, provider_id, outcome, latency_ms, retry_after_ms)
+        self.measurements.on_result(tenant_id, provider_id, assignment_id, latency_ms, cost, outcome, listed_cost=listed_cost)
 
     def states_of(self, tenant_id: str) -> ProviderStates:
         """The tenant's providers at this moment."""
         known, shut = self.averages.states_of(tenant_id), self.breakers.find_not_closed(tenant_id)
         if shut is None:
             return known
+        if shut.limits:
+            self.limits.drop_ended(tenant_id)
         shut.averages = known
         return shut
+
+    def on_decision(self, tenant_id: str, decision: Decision) -> None:
+        """A decision that may be a probe: of a breaker, after a rate limit, or of a provider that fails."""
+        self.breakers.on_decision(tenant_id, decision)
+        self.limits.on_decision(tenant_id, decision.provider_id)
+        if decision.reason == PROBE:
+            self.measurements.on_probe(tenant_id, decision.provider_id)

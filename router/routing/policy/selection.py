@@ -6,13 +6,14 @@
     else                   ── decision_failed (no_provider_available)
 
 A rule's target needs no weight, but like every provider it must be enabled, within the request's limits where its figures are
-known, and not blocked by its breaker; else the next rule is tried.
+known, and blocked neither by its breaker nor by a rate limit; else the next rule is tried.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import ceil
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,16 +24,19 @@ from router.core.masking import shorten
 from router.routing.measurements import LearnedFigures
 from router.routing.policy.conditions import ConditionInput
 from router.routing.policy.draw import weighted_hash
-from router.routing.policy.model import Fallback, Provider
+from router.routing.policy.model import Fallback, Provider, RoutingStrategy
 from router.routing.policy.narrowed import set_figures
 from router.routing.policy.normalise import NO_PROVIDER_AVAILABLE
-from router.routing.policy.plan import CIRCUIT_BREAKER_FALLBACK, FALLBACK, RETRY, STICKY, make_tier
+from router.routing.policy.plan import CIRCUIT_BREAKER_FALLBACK, FALLBACK, RETRY, STICKY, DecisionPlan, list_tiers
 from router.routing.policy.policy import Policy
+from router.routing.policy.sound import find_sound, may_keep_session
 from router.routing.policy.states import ATTEMPTS, PreviousAttempt, ProviderStates, TraceStep
 from router.routing.policy.strategy import choose_by_figures, trace_candidates
 
 CIRCUIT_BREAKER_OPEN = "circuit_breaker_open"
+RATE_LIMITED = "rate_limited"  # the provider limits this tenant
 ALL_PROVIDERS_FAILED = "all_providers_failed"
+_PASSING = frozenset({CIRCUIT_BREAKER_OPEN, RATE_LIMITED})
 _LONGEST_STATUS = 128  # characters in a trace
 
 
@@ -56,39 +60,64 @@ class Selection(Struct, frozen=True):
         if is_failure(status) and (decision := self._apply_rules((status,), FALLBACK)):
             return decision
         if eligible:
-            return self._keep_session(eligible) or self._draw(eligible)
+            plan = self._plan(eligible)
+            return self._keep_session(plan, eligible) or self._draw(plan)
         return self._choose_without_eligible(status, fallen)
 
-    def _keep_session(self, eligible: Sequence[Provider]) -> Decision | None:
+    def _keep_session(self, plan: DecisionPlan, eligible: Sequence[Provider]) -> Decision | None:
         if self.policy.sticky is None or self.remembered is None:
             return None
-        is_kept = any(provider.name == self.remembered for provider in eligible)
-        self._note("sticky", self.remembered, "chosen" if is_kept else "not eligible")
-        return self._answer(self.remembered, STICKY) if is_kept else None
+        verdict = self._judge_session(plan, self.remembered, eligible)
+        self._note("sticky", self.remembered, verdict)
+        return self._answer(self.remembered, STICKY) if verdict == "chosen" else None
 
-    def _draw(self, eligible: Sequence[Provider]) -> Decision:
-        plan, strategy = self.policy.plan, self.policy.strategy
-        tier = make_tier(eligible, plan.decisions, plan.usual_reason)
-        point = weighted_hash(self.policy.version, self.request.tenant_id, self.key) if tier.bounds else 0
-        if strategy is None:
-            chosen = tier.decisions[bisect_right(tier.bounds, point)]
+    def _judge_session(self, plan: DecisionPlan, remembered: str, eligible: Sequence[Provider]) -> str:
+        if not any(provider.name == remembered for provider in eligible):
+            return "not eligible"
+        if self.policy.strategy is not None and not may_keep_session(plan, remembered, self.figures):
+            return "its results fail"
+        return "chosen"
+
+    def _draw(self, plan: DecisionPlan) -> Decision:
+        policy, top = self.policy, plan.top
+        assert top is not None  # there is an eligible provider  # noqa: S101
+        if policy.strategy is None:
+            point = weighted_hash(policy.version, self.request.tenant_id, self.key) if top.bounds else 0
+            chosen = top.decisions[bisect_right(top.bounds, point)]
         else:
-            chosen = choose_by_figures(strategy, plan, tier, point, self.figures)
+            chosen = choose_by_figures(policy, plan, self.request, self.key, self.figures, is_kept=False)
             if self.trace is not None:
-                self.trace.extend(trace_candidates(strategy, tier, point, self.figures, chosen.reason))
+                self.trace.extend(self._trace_choice(policy.strategy, plan, chosen.reason))
         self._note(chosen.reason, chosen.provider_id, "chosen")
         return self._answer(chosen.provider_id, chosen.reason)
 
+    def _trace_choice(self, strategy: RoutingStrategy, plan: DecisionPlan, reason: str) -> Iterator[TraceStep]:
+        sound = find_sound(plan, self.figures, is_kept=False)
+        point = weighted_hash(self.policy.version, self.request.tenant_id, self.key) if sound.tier.bounds else 0
+        return trace_candidates(strategy, sound, point, self.figures, reason)
+
+    def _plan(self, eligible: Sequence[Provider]) -> DecisionPlan:
+        """The policy's plan of these providers alone."""
+        plan = self.policy.plan
+        tiers = list_tiers(eligible, plan.decisions, plan.usual_reason)
+        return replace(plan, top=tiers[0], lower=tiers[1:])
+
     def _choose_without_eligible(self, status: object, fallen: Mapping[str, str | None]) -> Decision | Refusal:
-        if CIRCUIT_BREAKER_OPEN in fallen.values():
+        if _PASSING.intersection(fallen.values()):
             decision = self._apply_rules((CIRCUIT_BREAKER_OPEN, ALL_PROVIDERS_FAILED), CIRCUIT_BREAKER_FALLBACK)
         else:
             decision = self._apply_rules((status,), FALLBACK) if status is not None else None
         decision = decision or self._apply_rules((NO_PROVIDER_AVAILABLE,), FALLBACK)
         if decision is not None:
             return decision
-        details = {"reason": NO_PROVIDER_AVAILABLE, "providers": fallen}
+        details = {"reason": NO_PROVIDER_AVAILABLE, "providers": fallen, **self._find_retry_after(fallen)}
         return Refusal(DECISION_FAILED, "No provider is eligible and no fallback applies", details)
+
+    def _find_retry_after(self, fallen: Mapping[str, str | None]) -> Mapping[str, int]:
+        """When the first of the providers that are only blocked may be chosen; nothing where none is."""
+        states = [self.states.get(name) for name, why in fallen.items() if why in _PASSING]
+        ends = [max(state.blocked_until, state.limited_until) for state in states if state is not None]
+        return {"retry_after_ms": max(1, ceil((min(ends) - self.now) * 1000))} if ends else {}
 
     def _apply_rules(self, statuses: Sequence[object], reason: str) -> Decision | None:
         """The decision of the first rule that matches one of the statuses and whose provider may take the request."""
@@ -124,14 +153,16 @@ class Selection(Struct, frozen=True):
         return why
 
     def _find_obstacle(self, name: str) -> str | None:
-        """Why the provider may not take this request; its breaker is named only when there is no other reason."""
+        """Why the provider may not take this request; what passes by itself is named only when there is no other reason."""
         provider, state = self.policy.plan.providers.get(name), self.states.get(name)
         if provider is not None and not provider.enabled:
             return "disabled"
         limits = self.request.constraints
         if limits and (exceeded := self._find_exceeded_limit(provider, name, limits)):
             return exceeded
-        return CIRCUIT_BREAKER_OPEN if state is not None and self.now < state.blocked_until else None
+        if state is None or self.now >= max(state.blocked_until, state.limited_until):
+            return None
+        return CIRCUIT_BREAKER_OPEN if self.now < state.blocked_until else RATE_LIMITED
 
     def _find_exceeded_limit(self, provider: Provider | None, name: str, limits: Mapping[str, object]) -> str | None:
         latency_ms, cost = self._averages(name)

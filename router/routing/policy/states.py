@@ -18,6 +18,7 @@ class ProviderState(Struct, frozen=True):
     latency_ms: float | None = None  # moving average
     cost: float | None = None  # moving average
     samples: int = 0  # successes in these averages, of this instance
+    limited_until: float = 0.0  # a rate limit blocks every call until this time, as a breaker does
 
 
 NO_AVERAGES: Mapping[str, ProviderState] = MappingProxyType({})

@@ -1,11 +1,13 @@
 """The choice of a provider by learned figures, for the policies whose `strategy` says so (docs/reference/policies.md#strategy).
 
+    figures ── who fails is left out, unless all do ──> the highest tier in which a provider does not fail
+    a request that is pushed ── a share of all, and one in a second ──> probe: a provider that is left out, to see how it is
     the draw's point ── a share `explore` of all ──> any provider of the tier, so that each stays measured
                      ── least_latency ─────────────> two providers by weight; the one with the lower score
                      ── cheapest ──────────────────> of those that meet the objectives the cheapest; else the one that misses them least
 
-Pure: the same point and the same figures give the same provider. A provider with too few outcomes counts with the policy's figures,
-and as one that meets the objectives.
+Pure: the same request and the same figures give the same provider. A provider with too few outcomes counts with the policy's
+figures, and as one that meets the objectives. Who is left out, and who is due for a probe, is `sound`'s to say.
 """
 
 from __future__ import annotations
@@ -14,10 +16,13 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
 from router.contracts.decision import Decision
+from router.contracts.request import RouteRequest
 from router.routing.measurements import LearnedFigures, TenantFigures
-from router.routing.policy.draw import DRAW_RANGE
+from router.routing.policy.draw import DRAW_RANGE, weighted_hash
 from router.routing.policy.model import Provider, RoutingStrategy
-from router.routing.policy.plan import CHEAPEST, DEFAULT_COST, EXPLORE, LEAST_LATENCY, OBJECTIVES_MISSED, DecisionPlan, Tier
+from router.routing.policy.plan import CHEAPEST, DEFAULT_COST, EXPLORE, LEAST_LATENCY, OBJECTIVES_MISSED, PROBE, DecisionPlan, Tier
+from router.routing.policy.policy import Policy
+from router.routing.policy.sound import SoundTier, find_due, find_sound
 from router.routing.policy.states import TraceStep
 
 # Odd numbers without a pattern: a point times one of them, modulo the range, is another point that a hash could have given.
@@ -29,12 +34,25 @@ MAX_CHOICES = 64  # kept of one tenant
 Figures = Mapping[str, LearnedFigures]
 
 
-def choose_by_figures(strategy: RoutingStrategy, plan: DecisionPlan, tier: Tier, point: int, figures: Figures) -> Decision:
-    """The decision for the request whose draw is `point`. `tier`: the plan's, or another of its providers."""
+def choose_by_figures(
+    policy: Policy, plan: DecisionPlan, request: RouteRequest, key: str, figures: Figures, *, is_kept: bool = True
+) -> Decision:
+    """The decision for a request that is drawn by `key`. `plan` is the policy's, without providers that may not be chosen.
+
+    `plan.top` must be there. `is_kept`: the plan is the same object for many requests, so what follows from it is kept.
+    """
+    strategy, tier = policy.strategy, plan.top
+    if (type(figures) is not TenantFigures or figures.failing) and (sound := find_sound(plan, figures, is_kept=is_kept)).failing:
+        tier = sound.tier
+        if request.push_assignment and (due := find_due(policy, request, sound.failing, figures)) is not None:
+            return plan.decisions[due.name, PROBE]
+    assert strategy is not None  # what the caller has looked at  # noqa: S101
+    assert tier is not None  # noqa: S101
+    point = weighted_hash(policy.version, request.tenant_id, key) if tier.bounds else 0
     if tier.bounds and point * WHETHER & _MASK < strategy.explore * DRAW_RANGE:
         return plan.decisions[tier.candidates[find_explored(tier, point)].name, EXPLORE]
     if strategy.type == CHEAPEST:
-        return _choose_cheapest(strategy, plan, tier, figures)
+        return _choose_cheapest(strategy, plan, tier, figures, is_kept=is_kept)
     one, other = draw_two(tier.bounds, point)
     candidates = tier.candidates
     is_first = one == other or score_of(candidates[one], figures) <= score_of(candidates[other], figures)
@@ -86,9 +104,9 @@ def excess_of(strategy: RoutingStrategy, provider: Provider, figures: Figures) -
     return excess
 
 
-def _choose_cheapest(strategy: RoutingStrategy, plan: DecisionPlan, tier: Tier, figures: Figures) -> Decision:
+def _choose_cheapest(strategy: RoutingStrategy, plan: DecisionPlan, tier: Tier, figures: Figures, *, is_kept: bool) -> Decision:
     """Once for all requests of a plan until the figures are made anew."""
-    if tier is not plan.top or not isinstance(figures, TenantFigures):
+    if not is_kept or not isinstance(figures, TenantFigures):
         return _find_cheapest(strategy, plan, tier, figures)
     kept = figures.choices.get(id(tier))
     if kept is not None:
@@ -109,10 +127,15 @@ def _find_cheapest(strategy: RoutingStrategy, plan: DecisionPlan, tier: Tier, fi
     return plan.decisions[best.name, OBJECTIVES_MISSED]
 
 
-def trace_candidates(strategy: RoutingStrategy, tier: Tier, point: int, figures: Figures, reason: str) -> Iterator[TraceStep]:
-    """What was compared, for a trace."""
-    if reason == EXPLORE:
-        return
+def trace_candidates(strategy: RoutingStrategy, sound: SoundTier, point: int, figures: Figures, reason: str) -> Iterator[TraceStep]:
+    """What was left out, and what was compared, for a trace."""
+    for provider in sound.failing:
+        yield TraceStep("candidate", provider.name, "its results fail: left out, but for probes")
+    if reason not in (EXPLORE, PROBE):
+        yield from _list_compared(strategy, sound.tier, point, figures)
+
+
+def _list_compared(strategy: RoutingStrategy, tier: Tier, point: int, figures: Figures) -> Iterator[TraceStep]:
     if strategy.type == LEAST_LATENCY:
         for place in dict.fromkeys(draw_two(tier.bounds, point)):
             provider = tier.candidates[place]

@@ -94,6 +94,7 @@ class ProviderFigures(Protocol):
         cost: float,
         status: str,
         error_code: str | None,
+        retry_after_ms: int | None,
         assignment_id: str,
         listed_cost: float,
     ) -> None: ...
@@ -120,6 +121,7 @@ class FirstResults:
             cost=result.cost,
             status=result.status,
             error_code=result.error_code,
+            retry_after_ms=result.retry_after_ms,
             assignment_id=known.assignment_id,
             listed_cost=known.expected_cost,
         )

@@ -39,17 +39,22 @@ from router.sdk.extension.provider_io import Invocation, Output, Usage
 from router.sdk.extension.request import Request
 from router.sdk.extension.results import Refused, Rejection, Response, reject
 from router.sdk.extension.server import ExtensionServer, serve
+from router.sdk.failures import ProviderFailed, RateLimited, RequestRefused, make_failure
 
 __all__ = [
     "Extension",
     "ExtensionServer",
     "Invocation",
     "Output",
+    "ProviderFailed",
+    "RateLimited",
     "Refused",
     "Rejection",
     "Request",
+    "RequestRefused",
     "Response",
     "Usage",
+    "make_failure",
     "post",
     "pre",
     "provider",

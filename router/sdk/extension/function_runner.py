@@ -1,6 +1,6 @@
 """Run one request through one extension: bytes in, an answer's bytes out, or `RequestFailed`. Nothing else can come of it.
 
-    Refused                     its own status, its own text
+    Refused                     its own status, its own text; so RequestRefused, RateLimited, ProviderFailed (`sdk.failures`)
     any other exception         500, logged here with its traceback; the caller learns that it failed, never why
     the deadline passes         504: no caller waits any more, so an async function is cancelled
 
@@ -18,6 +18,7 @@ from router.core.clock import steady
 from router.core.handler_exit import is_cancelled
 from router.operations.observability import LogRateLimit, events, logs
 from router.routing.extensions.entry import POST, PRE, PROVIDER, VALIDATOR
+from router.routing.extensions.failure import REQUESTS
 from router.sdk.extension.author import Extension
 from router.sdk.extension.provider_io import Output, encode_output, join_pieces, last_piece, piece_of, read_invocation
 from router.sdk.extension.replies import build_stopping_error
@@ -25,6 +26,7 @@ from router.sdk.extension.request import read_request
 from router.sdk.extension.response import encode_post, encode_pre, encode_validator
 from router.sdk.extension.results import Refused, RequestFailed
 from router.sdk.extension.trace import build_tracer
+from router.sdk.failures import ProviderFailed, RateLimited, RequestRefused
 from router.sdk.threads import DaemonThreads
 
 log = logs.logger(__name__)
@@ -114,7 +116,13 @@ class FunctionRunner:
             case RequestFailed():
                 return exc
             case Refused():
-                return RequestFailed(exc.status, exc.code, str(exc))
+                return RequestFailed(exc.status, exc.code, str(exc), fault=REQUESTS)
+            case RequestRefused():
+                return RequestFailed(422, "request_refused", str(exc), fault=REQUESTS)
+            case RateLimited():
+                return RequestFailed(429, "rate_limited", str(exc), retry_after_ms=exc.retry_after_ms)
+            case ProviderFailed():
+                return RequestFailed(502, "provider_failed", str(exc))
             case KeyboardInterrupt() | GeneratorExit():
                 raise exc
             case asyncio.CancelledError() if is_cancelled():

@@ -19,6 +19,7 @@ from router.contracts.provider import ERROR
 from router.contracts.provider_chunk import StreamChunk, chunk_bytes, strings
 from router.contracts.told_usage import MAX_COST, MAX_TOKENS
 from router.core.ids import is_opaque, is_token
+from router.routing.extensions.failure import find_fault
 from router.sdk.extension.request import MAX_REQUEST_BYTES, NO_HEADERS, check_size, refuse, tenant, trace
 from router.sdk.extension.response import check_metadata, encode, raise_invalid, require_fit
 from router.sdk.extension.results import NOTHING, RequestFailed
@@ -164,8 +165,9 @@ def last_piece(made: Output) -> bytes:
 
 def broken_piece(failed: RequestFailed) -> bytes:
     """The piece that ends a stream which has failed."""
-    fault = {"fault": "request"} if failed.status < 500 else {}
-    fields = {"status": ERROR, "error_code": failed.code, "error_message": str(failed), **fault}
+    fields = {"status": ERROR, "error_code": failed.code, "error_message": str(failed), "fault": find_fault(failed.status, failed.fault)}
+    if failed.retry_after_ms is not None:
+        fields["retry_after_ms"] = str(failed.retry_after_ms)
     return chunk_bytes(StreamChunk(done=True, metadata=fields))
 
 

@@ -1,7 +1,7 @@
 """Answer a request: a response, an error, or a stream of pieces. Each of them is counted.
 
 answer      the bytes that `function_runner` made
-refusal     {error{code, message, field?}}, with Nats-Service-Error-Code and Nats-Service-Error
+refusal     {error{code, message, field?}}, with Nats-Service-Error-Code and Nats-Service-Error, Router-Fault, Router-Retry-After-Ms
 stream      pieces until the last one, or until the subscriber is gone (`delivery.calls.reply_streams`); a failure is its last piece
 """
 
@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Callable
 import orjson
 from msgspec import Struct
 
-from router.contracts.extension import SERVICE_ERROR, SERVICE_ERROR_CODE
+from router.contracts.extension import FAULT, RETRY_AFTER, SERVICE_ERROR, SERVICE_ERROR_CODE
 from router.delivery.calls.micro_endpoint import CountCallback
 from router.delivery.calls.reply_streams import ReplyStreams
 from router.delivery.connection import Connection, head_of
@@ -63,7 +63,12 @@ class Replies:
     def decline(self, call: IncomingCall, failed: RequestFailed) -> None:
         details = {"code": failed.code, "message": str(failed)}
         body = {"error": details if failed.field is None else {**details, "field": failed.field}}
-        head = head_of({SERVICE_ERROR_CODE: str(failed.status), SERVICE_ERROR: f"{failed.code}: {failed}"[:ERROR_LETTERS]})
+        said = {SERVICE_ERROR_CODE: str(failed.status), SERVICE_ERROR: f"{failed.code}: {failed}"[:ERROR_LETTERS]}
+        if failed.fault is not None:
+            said[FAULT] = failed.fault
+        if failed.retry_after_ms is not None:
+            said[RETRY_AFTER] = str(failed.retry_after_ms)
+        head = head_of(said)
         self._connection.publish_nowait(call.reply, orjson.dumps(body), head=head)
         call.finish(failed.code)
 

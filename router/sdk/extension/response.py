@@ -16,6 +16,7 @@ import orjson
 
 from router.contracts.codec import MAX_PAYLOAD_BYTES, text_of
 from router.contracts.extension import MAX_METADATA_BYTES, OK, REJECT
+from router.routing.extensions.failure import ANSWERS
 from router.sdk.extension.request import Request
 from router.sdk.extension.results import NOTHING, UNCHANGED, Rejection, RequestFailed, Response
 
@@ -112,4 +113,4 @@ def _dump(value: object, place: str) -> bytes:
 
 
 def raise_invalid(place: str, message: str) -> NoReturn:
-    raise RequestFailed(422, "invalid_answer", f"Invalid answer: {place}: {message}", place)
+    raise RequestFailed(422, "invalid_answer", f"Invalid answer: {place}: {message}", place, fault=ANSWERS)

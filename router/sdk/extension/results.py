@@ -6,6 +6,7 @@ post        metadata to add to the decision | (payload, metadata) | Response | N
 provider    text, or any JSON value | Output; one that streams yields text, Usage so far, and an Output as the last
 
 raise Refused("…")        this request can never succeed here: 4xx, not tried again
+raise RequestRefused      the same, 422; RateLimited 429, with the time after which to ask again; ProviderFailed 502 (`sdk.failures`)
 any other exception       5xx: tried again as often as the registry's `retry` says
 """
 
@@ -72,11 +73,24 @@ class Refused(Poison):
 class RequestFailed(Exception):
     """Why a request gets an error instead of an answer: `status` as in HTTP, `code` for programs, `field` where there is one.
 
+    `fault`: request | service | rate_limit | answer, where the number alone would say something else.
+
     Its text is cut to 4096 characters, and can be sent: an author's error may quote a whole payload.
     """
 
-    def __init__(self, status: int, code: str, message: str, field: str | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        field: str | None = None,
+        *,
+        fault: str | None = None,
+        retry_after_ms: int | None = None,
+    ) -> None:
         super().__init__(shorten(message).encode("utf-8", "replace").decode())
         self.status = status
         self.code = code
         self.field = field
+        self.fault = fault
+        self.retry_after_ms = retry_after_ms

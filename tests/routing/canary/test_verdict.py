@@ -5,6 +5,7 @@ import pytest
 from router.contracts.canary import CANDIDATE, CONTROL, CanaryGuard, CanaryPlan
 from router.contracts.canary_record import GROUPS, canary_record_bytes
 from router.contracts.decision import Decision, Refusal
+from router.contracts.failure_class import PROVIDER, FailureClass
 from router.routing.canary import (
     CanaryCounts,
     CanaryTotals,
@@ -32,7 +33,7 @@ def counts_of(*, control: tuple[int, int], candidate: tuple[int, int], latency_m
     counts = CanaryCounts("acme", "default", 2)
     for arm, (outcomes, errors), taken_ms in zip((CONTROL, CANDIDATE), (control, candidate), latency_ms, strict=True):
         for number in range(outcomes):
-            counts.on_result(arm, "error" if number < errors else "success", taken_ms, "acme")
+            counts.on_result(arm, PROVIDER if number < errors else None, taken_ms, "acme")
     return add_totals([counts.build_record("node", "life")])
 
 
@@ -87,20 +88,20 @@ def test_counts_of_several_instances_are_added_up_and_an_order_of_outcomes_is_no
     parts = [CanaryCounts("_shared", "default", 2) for _ in range(2)]
     whole = CanaryCounts("_shared", "default", 2)
     for number in range(200):
-        status = "error" if number % 7 == 0 else "success"
+        outcome = PROVIDER if number % 7 == 0 else None
         for counts in (parts[number % 2], whole):
-            counts.on_result(CANDIDATE if number % 3 == 0 else CONTROL, status, 10 + number, f"t{number % 5}")
+            counts.on_result(CANDIDATE if number % 3 == 0 else CONTROL, outcome, 10 + number, f"t{number % 5}")
     together = add_totals(one.build_record("node", str(place)) for place, one in enumerate(parts))
     assert together == add_totals([whole.build_record("node", "life")])
 
 
-def test_a_refusal_of_the_arm_is_an_error_and_a_rate_limit_or_a_cancellation_is_nothing() -> None:
+def test_a_refusal_of_the_arm_is_an_error_and_what_is_not_its_providers_fault_is_nothing() -> None:
     counts = CanaryCounts("acme", "default", 2)
     counts.on_answer(CANDIDATE, Refusal("pre_processor_failed", "no"), "acme")
     counts.on_answer(CANDIDATE, Refusal("rate_limit_exceeded", "later"), "acme")
     counts.on_answer(CANDIDATE, Decision("a", "weighted", 50, 1, 1), "acme")
-    counts.on_result(CANDIDATE, "cancelled", 5, "acme")
-    counts.on_result(CANDIDATE, "timeout", 5, "acme")
+    for outcome in FailureClass:
+        counts.on_result(CANDIDATE, outcome, 5, "acme")
     record = counts.build_record("node", "life").groups[0].candidate
     assert (record.outcomes, record.errors) == (3, 2)
 

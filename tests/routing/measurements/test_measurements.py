@@ -2,6 +2,7 @@
 
 import pytest
 
+from router.contracts.failure_class import FailureClass
 from router.routing.measurements import MIN_SAMPLES, Measurements, find_percentile, measured_tenant
 from router.routing.measurements.latencies import find_bucket
 from tests.support.measurements import TENANT, SomeMeasurements
@@ -48,7 +49,7 @@ def test_a_neutral_outcome_ends_its_assignment_and_teaches_nothing() -> None:
     some = SomeMeasurements()
     some.on_assigned(TENANT, "a", "r-1")
     assert some.figures().in_flight == 1
-    some.on_result(TENANT, "a", "r-1", 1.0, 0.0, None)
+    some.on_result(TENANT, "a", "r-1", 1.0, 0.0, FailureClass.REQUEST)
     assert (some.figures().in_flight, some.figures().samples) == (0, 0)
 
 
@@ -58,7 +59,7 @@ def test_what_is_in_flight_multiplies_the_score_and_ends_with_a_result() -> None
     for number in range(3):
         some.on_assigned(TENANT, "a", f"r-{number}")
     assert some.figures().score == pytest.approx(400)
-    some.on_result(TENANT, "a", "r-1", 100.0, 0.01, True)
+    some.on_result(TENANT, "a", "r-1", 100.0, 0.01, None)
     assert some.figures().score == pytest.approx(300)
 
 
@@ -112,7 +113,7 @@ def test_a_tenant_that_no_reader_asks_for_keeps_no_names_of_forgotten_providers(
 def test_with_its_last_provider_a_tenant_is_forgotten() -> None:
     some = SomeMeasurements(limit=1)
     some.report()
-    some.on_result("other", "a", "r", 1.0, 0.0, True)
+    some.on_result("other", "a", "r", 1.0, 0.0, None)
     assert not some.figures_of(TENANT)
     assert (len(some), some.list_changed(lambda _: 0.0, 10)) == (1, ["other"])
 
@@ -159,7 +160,7 @@ def test_a_result_that_another_instance_handled_ends_the_assignment() -> None:
     one = SomeMeasurements()
     other = SomeMeasurements(one.clock)
     one.on_assigned(TENANT, "a", "0123456789-r-1-and-more")
-    other.on_result(TENANT, "a", "0123456789-r-1-and-more", 5.0, 0.0, True)
+    other.on_result(TENANT, "a", "0123456789-r-1-and-more", 5.0, 0.0, None)
     one.build_record(TENANT, "node", "life-2")
     share(other, one)
     assert one.list_changed(lambda _: 0.0, 1) == [TENANT]  # so that the others hear of it

@@ -11,7 +11,7 @@ TIMEOUT_S = 10.0
 
 def providers(*policies: Policy) -> tuple[SomeProviders, ProviderTracker]:
     some = SomeProviders(*policies)
-    return some, ProviderTracker(Averages(), some.breakers)
+    return some, ProviderTracker(Averages(), some.breakers, some.limits)
 
 
 def a_decision(provider: str = "openai", latency_ms: float = 2000) -> Decision:
@@ -50,7 +50,8 @@ def test_while_all_are_closed_the_states_are_the_averages_own() -> None:
 
 def test_an_open_providers_state_keeps_its_figures_and_closing_gives_the_short_way_back() -> None:
     some, known = providers()
-    known.observe("acme", "openai", latency_ms=100, cost=0.5, status="success", error_code=None, assignment_id="a", listed_cost=0.5)
+    report = {"error_code": None, "retry_after_ms": None, "assignment_id": "a", "listed_cost": 0.5}
+    known.observe("acme", "openai", latency_ms=100, cost=0.5, status="success", **report)  # type: ignore[arg-type]
     some.report(3)
     state = known.states_of("acme").get("openai")
     assert state is not None

@@ -243,6 +243,7 @@ def test_no_eligible_provider_is_decision_failed_and_says_why() -> None:
             "dear": "max_cost",
             "slow": "max_latency_ms",
         },
+        "retry_after_ms": 100_000,
     }
 
 

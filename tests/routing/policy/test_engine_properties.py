@@ -78,14 +78,22 @@ requests = st.builds(
     context=contexts,
     constraints=st.dictionaries(st.sampled_from(["max_cost", "max_latency_ms", "other"]), json_values, max_size=2),
     metadata=st.just({"m": 1}),
+    push_assignment=st.booleans(),
 )
 states = st.dictionaries(
-    st.sampled_from([*NAMES, "x"]), st.builds(ProviderState, st.sampled_from([0.0, 9.0]), figures, figures), max_size=3
+    st.sampled_from([*NAMES, "x"]),
+    st.builds(ProviderState, st.sampled_from([0.0, 9.0]), figures, figures, st.sampled_from([0.0, 8.0])),
+    max_size=3,
 )
 shares = st.none() | st.floats(0, 1)
 learned = st.dictionaries(
     st.sampled_from([*NAMES, "x"]),
-    st.builds(LearnedFigures, st.integers(0, 9), st.integers(0, 9), figures, st.floats(0, 1), figures, figures, figures, figures, shares),
+    st.builds(
+        LearnedFigures,
+        *(st.integers(0, 9), st.integers(0, 9), figures, st.floats(0, 1), figures, figures, figures, figures, shares),
+        is_failing=st.booleans(),
+        probe_share=st.sampled_from([0.0, 0.25, 1.0]),
+    ),
     max_size=4,
 )
 names = st.none() | st.sampled_from([*NAMES, "gone"])
@@ -115,7 +123,8 @@ def test_evaluate_answers_every_request(policy, request, known, remembered, prev
 @given(policies, requests, learned, names)
 def test_the_plan_and_the_selection_give_the_same_answer(policy, request, known, remembered) -> None:
     kept = TenantFigures()
-    kept.update(known)
+    for name, one in known.items():
+        kept.put(name, one)
     slow = evaluate(policy, request, states={}, figures=known, now=1.0, remembered=remembered, trace=[])
     for _ in range(2):  # made, then kept
         assert evaluate(policy, request, figures=kept, now=1.0, remembered=remembered) == slow
@@ -125,7 +134,7 @@ def test_the_plan_and_the_selection_give_the_same_answer(policy, request, known,
 @given(policies, requests, states, names)
 def test_the_plan_with_averages_and_the_selection_give_the_same_answer(policy, request, known, remembered) -> None:
     request = _simplify(request)
-    averages = AverageStates({name: replace(state, blocked_until=0.0) for name, state in known.items()})
+    averages = AverageStates({name: replace(state, blocked_until=0.0, limited_until=0.0) for name, state in known.items()})
     for _ in range(2):  # made, then kept
         fast = evaluate(policy, request, states=averages, now=1.0, remembered=remembered)
         assert fast == evaluate(policy, request, states=dict(averages), now=1.0, remembered=remembered)
@@ -136,7 +145,8 @@ def _simplify(request: RouteRequest) -> RouteRequest:
     return replace(request, constraints={}, context={name: value for name, value in request.context.items() if name != "status"})
 
 
-REPORTS = ("success", "error", "cancelled", "opened for 8", "opened for 2", "closed elsewhere")
+REPORT = {"latency_ms": 7, "cost": 0.5, "error_code": "5XX", "retry_after_ms": None, "assignment_id": "a", "listed_cost": 0.5}
+REPORTS = ("success", "error", "cancelled", "limited", "opened for 8", "opened for 2", "closed elsewhere")
 events_of_breakers = st.tuples(st.sampled_from(["openai", "anthropic", "other"]), st.sampled_from([*REPORTS, "time passes", "a decision"]))
 
 
@@ -146,13 +156,13 @@ def test_the_plan_behind_breakers_and_the_selection_give_the_same_answer(request
     request = _simplify(request)
     policy = a_guarded_policy("openai", "anthropic", "other", failure_threshold=2, success_threshold=1, half_open_max_calls=1)
     some = SomeProviders(policy)
-    tracker = ProviderTracker(Averages(), some.breakers)
+    tracker = ProviderTracker(Averages(), some.breakers, some.limits)
     for provider, event in events:
         match event:
             case "success" | "error" | "cancelled":
-                tracker.observe(
-                    "acme", provider, latency_ms=7, cost=0.5, status=event, error_code="5XX", assignment_id="a", listed_cost=0.5
-                )
+                tracker.observe("acme", provider, **{**REPORT, "status": event})
+            case "limited":
+                tracker.observe("acme", provider, **{**REPORT, "status": "error", "error_code": "429", "retry_after_ms": 7000})
             case "opened for 8" | "opened for 2":
                 some.breakers.apply_remote({("acme", provider): RemoteTransition(some.clock() + float(event[-1]), 1)})
             case "closed elsewhere":
@@ -161,7 +171,7 @@ def test_the_plan_behind_breakers_and_the_selection_give_the_same_answer(request
                 some.clock.at += 3.0
             case _:
                 if isinstance(chosen := _evaluate(policy, request, tracker, some.clock(), remembered), Decision):
-                    some.breakers.on_decision("acme", chosen)
+                    tracker.on_decision("acme", chosen)
         fast = _evaluate(policy, request, tracker, some.clock(), remembered)
         assert fast == _evaluate(policy, request, tracker, some.clock(), remembered, trace=[])
 
@@ -177,7 +187,27 @@ def test_a_decision_never_breaks_a_breaker_or_a_switch(policy, request, known, r
     if isinstance(answer, Decision):
         provider, state = policy.plan.providers.get(answer.provider_id), known.get(answer.provider_id)
         assert provider is None or provider.enabled
-        assert state is None or state.blocked_until <= 1.0
+        assert state is None or max(state.blocked_until, state.limited_until) <= 1.0
+
+
+@settings(max_examples=200, deadline=None)
+@given(policies, requests, learned)
+def test_a_strategy_never_prefers_who_fails(policy, request, known) -> None:
+    answer = evaluate(policy, _simplify(request), figures=known, now=1.0)
+    if policy.strategy is not None and isinstance(answer, Decision) and answer.reason not in ("probe", "fallback"):
+        is_failing = {one.name: one.name in known and known[one.name].is_failing for one in policy.providers}
+        able = [one.name for one in policy.providers if one.enabled and one.weight > 0]
+        assert not is_failing[answer.provider_id] or all(is_failing[name] for name in able)
+
+
+@settings(max_examples=200, deadline=None)
+@given(policies, requests, learned)
+def test_only_who_fails_is_probed_and_only_by_a_request_that_is_pushed(policy, request, known) -> None:
+    answer = evaluate(policy, request, figures=known, now=1.0)
+    if isinstance(answer, Decision) and answer.reason == "probe":
+        assert request.push_assignment
+        assert known[answer.provider_id].is_failing
+        assert known[answer.provider_id].probe_share > 0
 
 
 @settings(max_examples=100, deadline=None)

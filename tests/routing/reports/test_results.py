@@ -76,7 +76,7 @@ def stored(outcome: Outcome) -> dict[str, object]:
 def test_a_result_of_a_known_assignment_is_metered_at_once() -> None:
     heard = RecordedOutcomes()
     assert stored(handled(a_result(), heard=heard))["provider_id"] == "openai"
-    assert heard.told == [("outcome", "success"), ("figures", "acme", "openai", 812, 0.0123, "success", "1001", 0.01)]
+    assert heard.told == [("outcome", "success"), ("figures", "acme", "openai", 812, 0.0123, "success", "1001", None, 0.01)]
 
 
 async def test_an_unknown_assignment_is_marked_and_counted() -> None:

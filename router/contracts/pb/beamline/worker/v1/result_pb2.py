@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x62\x65\x61mline/worker/v1/result.proto\x12\x12\x62\x65\x61mline.worker.v1\"}\n\x03Job\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x37\n\x08metadata\x18\x02 \x03(\x0b\x32%.beamline.worker.v1.Job.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x87\x02\n\nExecResult\x12\x15\n\rassignment_id\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x0e\n\x06status\x18\x03 \x01(\t\x12\x13\n\x0bprovider_id\x18\x04 \x01(\t\x12$\n\x03job\x18\x05 \x01(\x0b\x32\x17.beamline.worker.v1.Job\x12\x12\n\nlatency_ms\x18\x06 \x01(\x03\x12\x0c\n\x04\x63ost\x18\x07 \x01(\x01\x12\x10\n\x08trace_id\x18\x08 \x01(\t\x12\x11\n\ttenant_id\x18\t \x01(\t\x12\x11\n\ttimestamp\x18\n \x01(\x03\x12\x12\n\nerror_code\x18\x0b \x01(\t\x12\x15\n\rerror_message\x18\x0c \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x62\x65\x61mline/worker/v1/result.proto\x12\x12\x62\x65\x61mline.worker.v1\"}\n\x03Job\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x37\n\x08metadata\x18\x02 \x03(\x0b\x32%.beamline.worker.v1.Job.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x9f\x02\n\nExecResult\x12\x15\n\rassignment_id\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x0e\n\x06status\x18\x03 \x01(\t\x12\x13\n\x0bprovider_id\x18\x04 \x01(\t\x12$\n\x03job\x18\x05 \x01(\x0b\x32\x17.beamline.worker.v1.Job\x12\x12\n\nlatency_ms\x18\x06 \x01(\x03\x12\x0c\n\x04\x63ost\x18\x07 \x01(\x01\x12\x10\n\x08trace_id\x18\x08 \x01(\t\x12\x11\n\ttenant_id\x18\t \x01(\t\x12\x11\n\ttimestamp\x18\n \x01(\x03\x12\x12\n\nerror_code\x18\x0b \x01(\t\x12\x15\n\rerror_message\x18\x0c \x01(\t\x12\x16\n\x0eretry_after_ms\x18\r \x01(\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,5 +38,5 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_JOB_METADATAENTRY']._serialized_start=133
   _globals['_JOB_METADATAENTRY']._serialized_end=180
   _globals['_EXECRESULT']._serialized_start=183
-  _globals['_EXECRESULT']._serialized_end=446
+  _globals['_EXECRESULT']._serialized_end=470
 # @@protoc_insertion_point(module_scope)

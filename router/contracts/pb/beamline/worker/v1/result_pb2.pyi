@@ -22,7 +22,7 @@ class Job(_message.Message):
     def __init__(self, type: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ExecResult(_message.Message):
-    __slots__ = ("assignment_id", "request_id", "status", "provider_id", "job", "latency_ms", "cost", "trace_id", "tenant_id", "timestamp", "error_code", "error_message")
+    __slots__ = ("assignment_id", "request_id", "status", "provider_id", "job", "latency_ms", "cost", "trace_id", "tenant_id", "timestamp", "error_code", "error_message", "retry_after_ms")
     ASSIGNMENT_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +35,7 @@ class ExecResult(_message.Message):
     TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
     assignment_id: str
     request_id: str
     status: str
@@ -47,4 +48,5 @@ class ExecResult(_message.Message):
     timestamp: int
     error_code: str
     error_message: str
-    def __init__(self, assignment_id: _Optional[str] = ..., request_id: _Optional[str] = ..., status: _Optional[str] = ..., provider_id: _Optional[str] = ..., job: _Optional[_Union[Job, _Mapping]] = ..., latency_ms: _Optional[int] = ..., cost: _Optional[float] = ..., trace_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., timestamp: _Optional[int] = ..., error_code: _Optional[str] = ..., error_message: _Optional[str] = ...) -> None: ...
+    retry_after_ms: int
+    def __init__(self, assignment_id: _Optional[str] = ..., request_id: _Optional[str] = ..., status: _Optional[str] = ..., provider_id: _Optional[str] = ..., job: _Optional[_Union[Job, _Mapping]] = ..., latency_ms: _Optional[int] = ..., cost: _Optional[float] = ..., trace_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., timestamp: _Optional[int] = ..., error_code: _Optional[str] = ..., error_message: _Optional[str] = ..., retry_after_ms: _Optional[int] = ...) -> None: ...
