@@ -12,7 +12,7 @@ import typer
 from router.cli.command import CommandSession, command
 from router.cli.open_browser import open_browser
 from router.cli.options import ConfigFile, NatsUrl
-from router.cli.output import print_event
+from router.cli.output import announce_event
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -63,7 +63,7 @@ async def console(
 
     def announce(port: int) -> None:
         address = f"http://{settings.console.host}:{port}/"
-        print_event("console.ready", http=address)
+        announce_event("console.ready", http=address)
         if sys.stderr.isatty():
             print(f"  look     {address}\n", file=sys.stderr, flush=True)
         if open_:

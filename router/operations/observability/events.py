@@ -130,6 +130,10 @@ OUTBOX_TAKEN_BACK: Final = "outbox.taken_back"  # the broker lost a message that
 OUTBOX_INTEGRITY_SCAN_FAILED: Final = "outbox.integrity_scan_failed"  # until it works again, lost messages are not found
 OUTBOX_CLEANED: Final = "outbox.cleaned"
 
+# The log itself
+LOG_LINES_LOST: Final = "log.lines_lost"  # so many could not be written; this one could
+OUTPUT_NOT_WRITTEN: Final = "output.not_written"  # what a service tells on standard output, which has no room or no reader
+
 # Operators
 ALERT_RAISED: Final = "alert.raised"
 GAUGE_FAILED: Final = "gauge.failed"
