@@ -46,6 +46,8 @@ BUCKET_REPLACED: Final = "bucket.replaced"
 # Delivery
 CONSUMER_DELETED: Final = "consumer.deleted"
 CONSUMER_PAUSED: Final = "consumer.paused"
+CONSUMER_PAUSED_BY_SERVER: Final = "consumer.paused_by_server"  # an operator paused the durable: nothing is delivered
+CONSUMER_RESUMED_BY_SERVER: Final = "consumer.resumed_by_server"
 CONSUMER_RESUMED: Final = "consumer.resumed"
 OVERLOAD_BEGAN: Final = "overload.began"  # requests are answered from their live copies, tenants in turn
 OVERLOAD_REFUSES: Final = "overload.refuses"  # a request above its tenant's share is answered `overloaded`

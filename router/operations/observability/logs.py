@@ -88,15 +88,15 @@ def _open_sink(out: TextIO, style: str) -> LogSink:
 
 
 def _describe_lost(lost: int) -> str:
-    fact = {"event": events.LOG_LINES_LOST, "level": "warning", "lines": lost, "timestamp": _now()}
+    fact = {"event": events.LOG_LINES_LOST, "level": "warning", "lines": lost, "timestamp": _format_time()}
     return orjson.dumps(fact).decode() + "\n"
 
 
 def _describe_lost_in_words(lost: int) -> str:
-    return f"{_now()} [warning  ] {events.LOG_LINES_LOST} lines={lost}\n"
+    return f"{_format_time()} [warning  ] {events.LOG_LINES_LOST} lines={lost}\n"
 
 
-def _now() -> str:
+def _format_time() -> str:
     return datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
 
