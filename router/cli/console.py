@@ -89,10 +89,10 @@ def _print_hash() -> int:
 
 
 def _load(http_host: str | None, http_port: int | None, metrics: list[str] | None, nats_url: str | None, config: Path | None) -> Loaded:
-    from router.config import load
+    from router.cli.settings import load_settings_of_command
 
     given = {"nats.url": nats_url, "console.host": http_host, "console.port": http_port, "console.metrics": ",".join(metrics or ()) or None}
-    return load(config, given)
+    return load_settings_of_command(config, given)
 
 
 def _make_server(settings: Settings, origins: Mapping[str, str]) -> ConsoleServer:

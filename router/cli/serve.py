@@ -87,10 +87,10 @@ def _make_server(store: Path, port: int) -> EmbeddedServer:
 
 
 def _load_settings(config: Path | None, given: Mapping[str, object], server: EmbeddedServer | None) -> Settings:
-    from router.config import load
+    from router.cli.settings import load_settings_of_command
     from router.core.errors import Misconfigured
 
-    settings = load(config, given if server is None else {**given, "nats.url": server.url}).settings
+    settings = load_settings_of_command(config, given if server is None else {**given, "nats.url": server.url}).settings
     directory = settings.policies.dir
     if directory is None and server is not None:
         return _set_policies_dir(find_samples(), settings)
