@@ -74,6 +74,7 @@ class MeteringObserver:
         self.on_unexpected_redelivery = told.on_unexpected_redelivery
         self.on_dead_letter_unstored = told.on_dead_letter_unstored
         self.on_flow = told.on_flow
+        self.on_server_pause = told.on_server_pause
         self.on_storage = told.on_storage
         self.on_outage = told.on_outage
         self.on_storage_refused = told.on_storage_refused

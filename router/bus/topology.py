@@ -25,7 +25,8 @@ def declare_streams(settings: BusSettings) -> Topology:
 
 async def apply_topology(jetstream: JetStream, settings: BusSettings, wanted: Topology) -> list[Difference]:
     """Create what is missing, if the settings allow it; return what then differs. Raises BrokerUnavailable, BrokerRefused."""
-    return await (topology.create if settings.is_making else topology.compare)(jetstream, wanted)
+    found = await (topology.create if settings.is_making else topology.compare)(jetstream, wanted)
+    return [one for one in found if one.state != topology.PAUSED]  # a consumer of it waits, and says so
 
 
 def stream_of(settings: BusSettings, category: str) -> str:

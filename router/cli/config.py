@@ -14,8 +14,9 @@ def config(session: CommandSession, config: ConfigFile = None, nats_url: NatsUrl
 
     Example:  ROUTER_DECIDE__PREFETCH=64 router config
     """
-    from router.config import describe, load
+    from router.cli.settings import load_settings_of_command
+    from router.config import describe
 
-    rows = describe(*load(config, {"nats.url": nats_url}))
+    rows = describe(*load_settings_of_command(config, {"nats.url": nats_url}))
     columns = ("setting", "value", "source", "meaning")
     session.emit(rows, columns, lambda row: (row.name, row.value, row.source, row.description), lambda row: row._asdict(), empty="")

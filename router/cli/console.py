@@ -12,7 +12,7 @@ import typer
 from router.cli.command import CommandSession, command
 from router.cli.open_browser import open_browser
 from router.cli.options import ConfigFile, NatsUrl
-from router.cli.output import print_event
+from router.cli.output import announce_event
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -63,7 +63,7 @@ async def console(
 
     def announce(port: int) -> None:
         address = f"http://{settings.console.host}:{port}/"
-        print_event("console.ready", http=address)
+        announce_event("console.ready", http=address)
         if sys.stderr.isatty():
             print(f"  look     {address}\n", file=sys.stderr, flush=True)
         if open_:
@@ -89,10 +89,10 @@ def _print_hash() -> int:
 
 
 def _load(http_host: str | None, http_port: int | None, metrics: list[str] | None, nats_url: str | None, config: Path | None) -> Loaded:
-    from router.config import load
+    from router.cli.settings import load_settings_of_command
 
     given = {"nats.url": nats_url, "console.host": http_host, "console.port": http_port, "console.metrics": ",".join(metrics or ()) or None}
-    return load(config, given)
+    return load_settings_of_command(config, given)
 
 
 def _make_server(settings: Settings, origins: Mapping[str, str]) -> ConsoleServer:

@@ -11,7 +11,7 @@ from router.cli.command import CommandSession, command
 from router.cli.import_target import import_function
 from router.cli.mailbox import emit_backlog, load_database_settings, load_with_extra
 from router.cli.options import ConfigFile, Dsn, NatsUrl
-from router.cli.output import print_event
+from router.cli.output import announce_event
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -49,7 +49,7 @@ def consume(
 
     service = InboxService(settings, import_function(target, "my_package.events:handle") if target is not None else None)
     facts = {"stream": service.rules.stream, "durable": service.rules.durable}
-    return session.serve(service.run(lambda http: print_event("inbox.ready", http=http, **facts)))
+    return session.serve(service.run(lambda http: announce_event("inbox.ready", http=http, **facts)))
 
 
 @inbox.command()

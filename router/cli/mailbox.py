@@ -22,13 +22,13 @@ mailbox = typer.Typer(no_args_is_help=True, help="The tables of outbox and inbox
 
 def load_with_extra(config: Path | None, given: Mapping[str, object]) -> Settings:
     """Load the settings of a command for one context's database. Raises Misconfigured, also without the extra `postgres`."""
-    from router.config import load
+    from router.cli.settings import load_settings_of_command
     from router.core.errors import Misconfigured
 
     for module in ("psycopg", "psycopg_pool", "httpx2"):
         if find_spec(module) is None:
             raise Misconfigured(module, "is not installed: pip install 'beamline-router[postgres]'")
-    return load(config, given).settings
+    return load_settings_of_command(config, given).settings
 
 
 def load_database_settings(dsn: Dsn = None, config: ConfigFile = None) -> Settings:

@@ -10,7 +10,7 @@ import typer
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 from router.cli.mailbox import emit_backlog, load_context_settings, load_database_settings, load_relay_settings
-from router.cli.output import print_event
+from router.cli.output import announce_event
 
 if TYPE_CHECKING:
     from router.mailbox.outbox.failed_rows import FailedRow
@@ -35,7 +35,7 @@ async def relay(session: CommandSession) -> int:
     from router.app.mailbox import RelayService, relay_config
 
     facts = {"context": settings.mailbox.context, "stream": relay_config(settings).stream}
-    return await session.serve(RelayService(settings).run(lambda http: print_event("outbox.ready", http=http, **facts)))
+    return await session.serve(RelayService(settings).run(lambda http: announce_event("outbox.ready", http=http, **facts)))
 
 
 @outbox.command()

@@ -6,6 +6,7 @@ Only the functions that draw import rich, so a command without a table does not 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -46,6 +47,23 @@ def print_json_lines(values: Iterable[object]) -> None:
 def print_event(event: str, **facts: object) -> None:
     """Print what a serving process tells programs: one JSON line."""
     print_json_lines([{"event": event, **facts}])
+
+
+def announce_event(event: str, **facts: object) -> None:
+    """Print it. A service serves on where the line cannot be written, and logs that."""
+    try:
+        print_event(event, **facts)
+    except OSError as exc:
+        # What is buffered would be tried again when the process ends, and its status would tell of that.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        log_unwritten(event, exc)
+
+
+def log_unwritten(what: str, exc: OSError) -> None:
+    """Log that a line of a service could not be printed."""
+    from router.operations.observability import events, logger
+
+    logger(__name__).warning(events.OUTPUT_NOT_WRITTEN, what=what, cause=exc.strerror)
 
 
 def format_json(value: object, option: int = 0) -> str:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
 from router.cli import exit_codes
 from router.cli.options import ConfigFile, NatsUrl, PoliciesDir, Processes, RenamedWorkers
+from router.cli.output import announce_event
 from router.cli.session import open_jetstream
 
 if TYPE_CHECKING:
@@ -87,10 +87,10 @@ def _make_server(store: Path, port: int) -> EmbeddedServer:
 
 
 def _load_settings(config: Path | None, given: Mapping[str, object], server: EmbeddedServer | None) -> Settings:
-    from router.config import load
+    from router.cli.settings import load_settings_of_command
     from router.core.errors import Misconfigured
 
-    settings = load(config, given if server is None else {**given, "nats.url": server.url}).settings
+    settings = load_settings_of_command(config, given if server is None else {**given, "nats.url": server.url}).settings
     directory = settings.policies.dir
     if directory is None and server is not None:
         return _set_policies_dir(find_samples(), settings)
@@ -178,14 +178,13 @@ def _announce(nats_url: str, http: str, settings: Settings) -> None:
     directory = settings.policies.dir
     is_sample = directory == find_samples()
     policies = "samples" if is_sample else directory
-    line: dict[str, object] = {"event": "router.ready", "nats_url": nats_url, "http": http, "policies": policies}
-    if settings.processes > 1:
-        line["processes"] = settings.processes
-    print(orjson.dumps(line, default=str).decode(), flush=True)
-    if is_sample:
-        print("router: no --policies given: the samples that come with the package are in use", file=sys.stderr)
-    if sys.stderr.isatty():
-        print(_format_invitation(nats_url, http), file=sys.stderr, flush=True)
+    processes = {"processes": settings.processes} if settings.processes > 1 else {}
+    announce_event("router.ready", nats_url=nats_url, http=http, policies=policies, **processes)
+    with contextlib.suppress(OSError):  # words for people, on an output that may be full
+        if is_sample:
+            print("router: no --policies given: the samples that come with the package are in use", file=sys.stderr, flush=True)
+        if sys.stderr.isatty():
+            print(_format_invitation(nats_url, http), file=sys.stderr, flush=True)
 
 
 def _format_invitation(nats_url: str, http: str) -> str:

@@ -113,9 +113,9 @@ def describe_operator() -> str:
 
 def load_settings(nats_url: NatsUrl = None, config: ConfigFile = None) -> Settings:
     """Load the settings of a command. Raises Misconfigured."""
-    from router.config import load
+    from router.cli.settings import load_settings_of_command
 
-    return load(config, {"nats.url": nats_url}).settings
+    return load_settings_of_command(config, {"nats.url": nats_url}).settings
 
 
 def skip_settings() -> Settings:

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def load_router_settings(nats_url: NatsUrl = None, config: ConfigFile = None, processes: Processes = None) -> Settings:
-    from router.config import load
+    from router.cli.settings import load_settings_of_command
 
-    return load(config, {"nats.url": nats_url, "processes": processes}).settings
+    return load_settings_of_command(config, {"nats.url": nats_url, "processes": processes}).settings
 
 
 @command(load_router_settings)

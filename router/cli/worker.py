@@ -14,7 +14,7 @@ import typer
 from router.cli.command import CommandSession, command
 from router.cli.exit_codes import OUTPUT_CLOSED
 from router.cli.import_target import import_function
-from router.cli.output import print_event
+from router.cli.output import announce_event, log_unwritten, print_event
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -117,7 +117,7 @@ async def _work(session: CommandSession, worker: Worker, client: Client | None, 
     from router.app.garbage_collection import calm_collector
 
     def announce(nats_url: str) -> None:
-        print_event("worker.ready", worker_id=worker.worker_id, nats_url=nats_url, **facts)
+        announce_event("worker.ready", worker_id=worker.worker_id, nats_url=nats_url, **facts)
 
     with calm_collector():
         async with client or nullcontext():
@@ -132,6 +132,7 @@ class HandledLines:
         self._is_quiet = is_quiet
         self.is_closed = False
         self._work: asyncio.Task[Any] | None = None
+        self._is_full = False
 
     async def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Do `work` until it ends, or until the output is closed: then it is cancelled."""
@@ -144,10 +145,15 @@ class HandledLines:
             return
         try:
             _print_handled(assignment, step, latency_ms)
+            self._is_full = False
         except BrokenPipeError:
             self.is_closed = True
             if self._work is not None:
                 self._work.cancel()
+        except OSError as exc:  # a full disk: its work goes on without the line
+            if not self._is_full:
+                log_unwritten("worker.handled", exc)
+            self._is_full = True
 
 
 def _print_handled(assignment: ExecAssignment, step: StepResult, latency_ms: int) -> None:

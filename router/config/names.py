@@ -8,7 +8,7 @@ several targets speaks for every consumer, and gives way to what names one consu
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from router.config.bus import BusConfig
@@ -73,22 +73,29 @@ def _list_aliases(consumers: Sequence[str]) -> dict[str, Meaning]:
     }
 
 
-# Environment variables that the specifications name; each is read by its own name in lower case.
+# Environment variables that the specifications name, whatever their case: their own variables, and their setting names in capitals.
 SPECIFIED = (
-    "NATS_URL",
-    "NATS_MAX_DELIVER",
-    "NATS_ACK_WAIT_MS",
-    "NATS_BACKOFF_MS",
-    "NATS_SUBJECT_ALLOWLIST",
-    "NATS_REPLY_SUBJECT",
-    "METRICS_TENANT_LABEL_ALLOWLIST",
-    "ENABLE_USAGE_PUBLISH",
-    "NATS_STREAM_PREFIX",
-    "NATS_CONSUMER_PREFIX",
-    "NATS_MESSAGE_TTL_SECS",
-    "NATS_MAX_MSGS_PER_SUBJECT",
-    "NATS_DUPLICATE_WINDOW_SECS",
+    *("NATS_URL", "METRICS_TENANT_LABEL_ALLOWLIST", "DLQ_ENABLED", "DLQ_SUBJECT_PATTERN", "DLQ_INCLUDE_FULL_MESSAGE"),
+    *(name.upper() for name in _list_aliases(("decide", "results", "acks")) if not name.startswith("router_")),
 )
+_FAMILIES = ("NATS_", "DLQ_", "ACK_", "SR_")  # of names that are probably meant for the router where they are near one of these
+_NEAR = 0.85  # NATS_USER of the `nats` command is no NATS_URL
+
+
+def find_misspelled(environ: Iterable[str]) -> list[tuple[str, str]]:
+    """Variables that no source reads and that look like one of the specifications, each with the name that was probably meant.
+
+    They are not refused: other programs have variables of these families too."""
+    given = ((name, name.upper()) for name in sorted(environ))
+    suspects = [(name, upper) for name, upper in given if upper.startswith(_FAMILIES) and upper not in SPECIFIED]
+    found = ((name, _find_near(upper)) for name, upper in suspects)
+    return [(name, near) for name, near in found if near is not None]
+
+
+def _find_near(upper: str) -> str | None:
+    spellings = (upper, "NATS_" + upper.removeprefix("SR_"))
+    return next((near[0] for one in spellings if (near := difflib.get_close_matches(one, SPECIFIED, n=1, cutoff=_NEAR))), None)
+
 
 # Earlier names of settings: refused, with the name to use.
 RENAMED = {

@@ -23,6 +23,9 @@ SERVICE_LINK = (
 _SERVICE_LINK = re.compile(r"ROUTER_(?=\w{1,256}\Z)(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
 
 
+_SPECIFIED = frozenset(SPECIFIED)
+
+
 class Given(NamedTuple):
     """One value as it was given; `source` is what `router config` shows, `where` what an error says."""
 
@@ -49,8 +52,8 @@ def from_file(path: Path | None) -> Layer:
 
 
 def from_specifications(environ: Mapping[str, str]) -> Layer:
-    """The variables that the specifications name; other NATS_* variables are not read."""
-    return [Given(name.lower(), environ[name], name, name) for name in SPECIFIED if name in environ]
+    """The variables that the specifications name, in either case; other NATS_* variables are not read."""
+    return [Given(name.lower(), environ[name], name, name) for name in sorted(environ) if name.upper() in _SPECIFIED]
 
 
 def from_environment(environ: Mapping[str, str]) -> Layer:

@@ -122,7 +122,8 @@ RULES: tuple[HeaderRule, ...] = (
         name="missing",
         says="there and not empty, beside any contract header",
         holds=len,
-        usual="A client of the earlier contract that learned to send trace_id or tenant_id",
+        usual="A client of the earlier contract that learned to send trace_id or tenant_id; or the name in another case"
+        " (nats-msg-id), which the server takes for no id",
         do="Send an id of your own with each message, and the same one when you send the message again",
         is_required=True,
     ),

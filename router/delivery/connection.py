@@ -16,8 +16,10 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
+from urllib.parse import unquote
 
 import nats.errors
+import orjson
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.nuid import NUID
@@ -38,6 +40,8 @@ MAX_HEADS = 1024  # header blocks of requests that were heard and not pulled yet
 MAX_HEAD_BYTES = 1024  # of one
 LAST_FLUSH_S = 2  # seconds that a server may take to confirm what is sent last: an unsubscription, the answers of a drain
 
+CONNECT = b"CONNECT "
+LOGIN_FIELDS = ("user", "pass", "auth_token")
 _LINE_BREAKS = re.compile(r"[\r\n]+")
 
 
@@ -69,6 +73,16 @@ class Connection(ReconnectingClient):
         self.on_fault: Callable[[BaseException], None] = lambda _: None
         self.can_open_another: Callable[[], Awaitable[bool]] = _open_none  # whether another connection to the same servers is opened
         self.denials = denials.Denials(denials.log_denial)
+
+    def _connect_command(self) -> bytes:
+        """nats-py sends the login of an address as it is written there. It is decoded here, so that it may hold any character."""
+        command: bytes = super()._connect_command()
+        at = self._current_server.uri if self._current_server is not None else None
+        if at is None or "%" not in at.netloc or self.options["user"] is not None or self.options["token"] is not None:
+            return command
+        options = orjson.loads(command.removeprefix(CONNECT))
+        login = {name: unquote(value) for name, value in options.items() if name in LOGIN_FIELDS}
+        return CONNECT + orjson.dumps({**options, **login}) + b"\r\n"
 
     @property
     def own_inboxes(self) -> str:

@@ -37,6 +37,7 @@ from router.delivery.pause_switch import PauseSwitch
 from router.delivery.processor import MessageProcessor
 from router.delivery.pull import Puller
 from router.delivery.retry_timer import RetryTimer
+from router.delivery.server_pause import ServerPause
 from router.delivery.settle import Answer
 from router.delivery.subscription import Subscription
 from router.delivery.topology import Create, OnFound, ignore_durable, restore
@@ -57,15 +58,19 @@ class Health(Struct, frozen=True):
     paused_for: str | None
     waits_for: str | None = None  # some messages wait for room in a stream, or for a bucket; the others go on
     unreachable_for: str | None = None  # whether its durable is there cannot be told
+    held_back: str | None = None  # the server's own pause of the durable, and what ends it
 
     @property
     def is_ready(self) -> bool:
-        return self.is_pulling and self.is_there and self.paused_for is None and self.waits_for is None
+        is_moving = self.paused_for is None and self.waits_for is None and self.held_back is None
+        return self.is_pulling and self.is_there and is_moving
 
     @property
     def detail(self) -> str:
         if self.unreachable_for is not None:
             return f"unreachable: {self.unreachable_for}"
+        if self.held_back is not None:
+            return f"consumer_paused: {self.held_back}"
         if self.paused_for is not None:
             return f"paused: {self.paused_for}"
         if self.waits_for is not None:
@@ -130,6 +135,7 @@ class Consumer:
         self._seen_at = 0.0  # when the server last told that the durable is there
         self._cause: str | None = None  # why that cannot be told
         self._retry = RetryTimer(RETRY_FIRST_S, RETRY_MOST_S)  # bounds the requests to a server that does not answer them
+        self._server_pause = ServerPause(jetstream, subscription.stream, subscription.durable)
         self.pause_switch = PauseSwitch(self._on_pause_changed)
         self.processor: MessageProcessor | None = None
         self.puller: Puller | None = None
@@ -145,6 +151,7 @@ class Consumer:
             self.pause_switch.cause,
             (self.processor.settler.refused.cause or self.processor.outages.cause) if self.processor else None,
             self._cause,
+            self._server_pause.cause,
         )
 
     def is_in_hand(self, message: Message) -> bool:
@@ -244,6 +251,13 @@ class Consumer:
             if not puller.is_doubtful:
                 self._retry.reset()
             puller.refill()
+            await self._look_for_pause(puller, now)
+
+    async def _look_for_pause(self, puller: Puller, now: float) -> None:
+        """Ask whether the server holds the durable back, where nothing was delivered for a while."""
+        progress = puller.state.requests, puller.outstanding
+        if puller.outstanding and self._server_pause.is_due(progress, now) and await self._server_pause.look(now):
+            self.subscription.observer.on_server_pause(self._server_pause.cause)
 
     @property
     def _is_doubtful(self) -> bool:
@@ -278,6 +292,8 @@ class Consumer:
     async def _on_durable(self, info: Json) -> None:
         if self.puller is not None:
             self.puller.lost_is_told = self._is_loss_told(info.get("cluster") or {})
+        if self._server_pause.on_info(info):
+            self.subscription.observer.on_server_pause(self._server_pause.cause)
         await self._on_found(info)
 
     def _is_loss_told(self, cluster: Json) -> bool:

@@ -25,7 +25,10 @@ MAX_SUBJECTS = 64  # remembered, and reported once; the oldest is forgotten firs
 _SUBJECT = re.compile(r"permissions violation for (publish|subscription)[^\"]*\"([^\"]{1,1024})\"", re.IGNORECASE)
 _LOGIN = re.compile(r"authorization violation|authentication (?:error|timeout|expired|revoked)", re.IGNORECASE)
 
-LOGIN_REMEDY = "look at nats.user and nats.password, nats.token, nats.nkey_file or nats.creds_file, or at a login in nats.url"
+LOGIN_REMEDY = (
+    "look at nats.user and nats.password, nats.token, nats.nkey_file or nats.creds_file, or at a login in nats.url, where"
+    " @ / : % are written %40 %2F %3A %25"
+)
 
 _HOW = {"publish": "publish to", "subscription": "listen on"}
 

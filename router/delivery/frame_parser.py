@@ -17,6 +17,8 @@ from typing import Any
 from nats.errors import ProtocolError
 from nats.protocol.parser import Parser
 
+from router.core.header_names import READ_HEADERS, restore_case
+
 Headers = dict[str, str]
 
 MESSAGES = b"HM"  # how the lines of messages begin
@@ -117,11 +119,15 @@ class FrameParser(Parser):
         return end
 
 
+PLAIN_NAMES = READ_HEADERS | {"Nats-Msg-Id", "Nats-Expected-Stream", "Status", "Description"}
+
 _Stray = tuple[tuple[int, bytes, bytes, bytes, bytes], int]  # the arguments of nats-py's `_process_msg`, and the frame's end
 
 
 def parse_head(raw: bytes) -> Headers | None:
-    """A header block as a dict; it never raises. The first of equal names wins, as in the server's deduplication."""
+    """A header block as a dict; it never raises. The first of equal names wins, as in the server's deduplication.
+
+    A name that Router reads stands there as Router writes it, whatever case the sender chose (`core.header_names`)."""
     text = raw.decode("utf-8", "replace")
     if text.startswith("NATS/1.0\r\n") and text.endswith("\r\n\r\n"):
         out: Headers = {}
@@ -129,11 +135,15 @@ def parse_head(raw: bytes) -> Headers | None:
         for line in lines:  # nearly always `name: value`
             name, _, value = line.partition(": ")
             if not value:
-                return _parse_odd_head(text)
+                return _restore_names(_parse_odd_head(text))
             out[name] = value.strip()  # cheaper than to look beforehand whether a value has space around it
         if len(out) == len(lines) and ":" not in "".join(out):  # each name once, ended by its first colon
-            return out
-    return _parse_odd_head(text)
+            return out if PLAIN_NAMES.issuperset(out) else restore_case(out)
+    return _restore_names(_parse_odd_head(text))
+
+
+def _restore_names(headers: Headers | None) -> Headers | None:
+    return restore_case(headers) if headers else headers
 
 
 class PlainFrames:

@@ -21,6 +21,12 @@ class LoggingObserver(NullObserver):
         else:
             log.info(events.CONSUMER_RESUMED, consumer=self._durable)
 
+    def on_server_pause(self, cause: str | None) -> None:
+        if cause is not None:
+            log.error(events.CONSUMER_PAUSED_BY_SERVER, consumer=self._durable, cause=cause)
+        else:
+            log.info(events.CONSUMER_RESUMED_BY_SERVER, consumer=self._durable)
+
     def on_storage(self, cause: str | None) -> None:
         if cause is not None:
             log.error(events.STORAGE_REFUSED, consumer=self._durable, cause=cause)

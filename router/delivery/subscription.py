@@ -60,6 +60,9 @@ class Observer(Protocol):
     def on_flow(self, cause: str | None) -> None:
         """The subscription paused for a cause, or (None) resumed."""
 
+    def on_server_pause(self, cause: str | None) -> None:
+        """The server holds the durable back, by an operator's word, or (None) no longer."""
+
     def on_storage(self, cause: str | None) -> None:
         """Messages wait for room in a full stream, for a cause, or (None) no longer. The others go on."""
 
@@ -83,6 +86,8 @@ class NullObserver:
     def on_dead_letter_unstored(self, message: Message, cause: str) -> None: ...
 
     def on_flow(self, cause: str | None) -> None: ...
+
+    def on_server_pause(self, cause: str | None) -> None: ...
 
     def on_storage(self, cause: str | None) -> None: ...
 

@@ -15,11 +15,13 @@ from router.core.errors import BrokerRefused
 from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream, Json
 from router.delivery.quorum import require_quorum
+from router.delivery.server_pause import describe_pause
 
 NANOS_PER_S = 1_000_000_000
 MISSING = "missing"
 DRIFTED = "drifted"
 WIDENED = "widened"
+PAUSED = "paused"
 
 WIDENED_WINDOW = "router-widened-window"  # metadata of a stream whose duplicate window is wider than declared, on purpose, for a while
 
@@ -145,11 +147,15 @@ class Difference(Struct, frozen=True):
     kind: str  # stream | consumer
     name: str
     state: str  # missing | drifted | widened (its window alone, by a restore or a promotion: `apply` brings it back, nothing else minds)
+    # | paused (by the server, for an operator, who alone ends it)
     fields: Mapping[str, tuple[Any, Any]] = {}
+    cause: str = ""  # of a pause
 
     def __str__(self) -> str:
         if self.state == MISSING:
             return f"{self.kind} {self.name} is missing"
+        if self.state == PAUSED:
+            return f"{self.kind} {self.name}: {self.cause}"
         fields = ", ".join(f"{name} is {has!r}, declared {want!r}" for name, (want, has) in self.fields.items())
         return f"{self.kind} {self.name}: {fields}"
 
@@ -171,6 +177,7 @@ async def compare(infos: InfoReader, topology: Topology) -> list[Difference]:
     for consumer in topology.consumers:
         info = await infos.consumer(consumer.stream, consumer.durable)
         found += _difference("consumer", f"{consumer.stream}/{consumer.durable}", consumer.to_json(), info)
+        found += _find_pause(consumer, info)
     return found
 
 
@@ -184,7 +191,7 @@ async def create(jetstream: JetStream, topology: Topology) -> list[Difference]:
 
 async def apply(jetstream: JetStream, topology: Topology, on_done: Callable[[Difference], None] = lambda _: None) -> list[Difference]:
     """Make what is missing and bring back what has drifted; returns what was done. `on_done` hears each, also where a later one fails."""
-    done = await compare(jetstream, topology)
+    done = [difference for difference in await compare(jetstream, topology) if difference.state != PAUSED]
     for difference in done:
         await _make(jetstream, topology, difference, "CREATE" if difference.state == MISSING else "UPDATE")
         on_done(difference)
@@ -246,6 +253,11 @@ def _difference(kind: str, name: str, declared: Json, info: Json | None) -> Sequ
     fields = {field: (want, has.get(field)) for field, want in declared.items() if not _is_same(want, has.get(field))}
     state = WIDENED if set(fields) == {"duplicate_window"} and WIDENED_WINDOW in (has.get("metadata") or {}) else DRIFTED
     return [Difference(kind, name, state, fields)] if fields else []
+
+
+def _find_pause(consumer: ConsumerSpec, info: Json | None) -> Sequence[Difference]:
+    cause = describe_pause(consumer.stream, consumer.durable, info) if info is not None else None
+    return [Difference("consumer", f"{consumer.stream}/{consumer.durable}", PAUSED, cause=cause)] if cause is not None else []
 
 
 def _remove_mark(config: Json) -> Json:

@@ -96,7 +96,13 @@ class ConsumerMetrics(LoggingObserver):
         if cause is not None:
             facts = {"consumer": self._durable, "detail": cause}
             text = "A consumer is paused (see the detail): effects cannot be stored, or something that it needs is unavailable"
-            self._raise(CRITICAL, f"consumer_paused:{self._durable}", text, facts)
+            self._raise(CRITICAL, f"subscription_paused:{self._durable}", text, facts)
+
+    def on_server_pause(self, cause: str | None) -> None:
+        super().on_server_pause(cause)
+        if cause is not None:
+            facts = {"consumer": self._durable, "detail": cause}
+            self._raise(CRITICAL, f"consumer_paused:{self._durable}", "The server holds a durable back: nothing is delivered", facts)
 
     def on_storage(self, cause: str | None) -> None:
         super().on_storage(cause)

@@ -100,7 +100,8 @@ class TopologyMonitor:
         drift = [one for one in drift if one.state != topology.WIDENED]
         for difference in drift:
             if difference not in self.drift:
-                log.error(events.TOPOLOGY_DRIFT, difference=str(difference), mend="router topology apply")
+                mend = "router topology apply" if difference.state != topology.PAUSED else "nats consumer resume"
+                log.error(events.TOPOLOGY_DRIFT, difference=str(difference), mend=mend)
         self.drift = tuple(drift)
 
     async def run(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from router.config import Settings
 from router.config.group import list_settings
-from router.config.names import NAMES, SPECIFIED, flat
+from router.config.names import NAMES, SPECIFIED, find_misspelled, flat
 from tests.support.config import load_settings, read_refusal
 
 
@@ -123,3 +123,51 @@ def test_one_setting_speaks_for_the_copies_of_every_stream_and_bucket() -> None:
 
 def test_a_number_of_copies_that_no_cluster_has_is_refused_by_the_name_that_gave_it() -> None:
     assert "ROUTER_REPLICAS" in read_refusal(ROUTER_REPLICAS="6")
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "name", "value"),
+    [
+        ("NATS_JS_MAX_DELIVER", "7", "results.max_attempts", 7),
+        ("NATS_JS_BACKOFF_SECONDS", "1,3", "acks.backoff_ms", (1000, 3000)),
+        ("NATS_JS_DURABLE_GROUP_DECIDE", "d", "decide.durable", "d"),
+        ("NATS_JS_DELIVER_GROUP_ACKS", "g", "acks.deliver_group", "g"),
+        ("DLQ_ENABLED", "false", "dlq.enabled", False),
+        ("DLQ_SUBJECT_PATTERN", "all.dlq", "dlq.subject_pattern", "all.dlq"),
+        ("DLQ_INCLUDE_FULL_MESSAGE", "false", "dlq.include_full_message", False),
+        ("ACK_ENABLED", "true", "acks.enabled", True),
+        ("ASSIGNMENT_SUBJECT", "a.b", "assignment.subjects", ("a.b",)),
+        ("nats_ack_wait_ms", "5000", "acks.ack_wait_ms", 5000),
+        ("dlq_enabled", "false", "dlq.enabled", False),
+    ],
+)
+def test_the_specifications_own_setting_names_are_read_from_the_environment_in_either_case(
+    variable: str, text: str, name: str, value: object
+) -> None:
+    settings, sources = load_settings(**{variable: text})
+    assert {s.name: s.value for s in list_settings(settings)}[name] == value
+    assert sources[name] == variable
+
+
+def test_one_name_of_a_specification_in_both_cases_is_refused() -> None:
+    assert "given twice: NATS_URL and nats_url" in read_refusal(NATS_URL="nats://a", nats_url="nats://b")
+
+
+@pytest.mark.parametrize(
+    ("variable", "near"),
+    [
+        ("NATS_MAX_DELVER", "NATS_MAX_DELIVER"),
+        ("nats_max_delver", "NATS_MAX_DELIVER"),
+        ("DLQ_ENABLE", "DLQ_ENABLED"),
+        ("ACK_ENABLE", "ACK_ENABLED"),
+        ("SR_MAX_MSGS_PER_SUBJECT", "NATS_MAX_MSGS_PER_SUBJECT"),
+    ],
+)
+def test_a_variable_that_looks_like_one_of_the_specifications_is_told_and_not_refused(variable: str, near: str) -> None:
+    assert load_settings(**{variable: "7"}).settings == Settings()
+    assert find_misspelled({variable: "7"}) == [(variable, near)]
+
+
+def test_variables_that_the_nats_command_and_others_use_are_told_nothing_of() -> None:
+    others = ("NATS_CONTEXT", "NATS_CREDS", "NATS_NKEY", "NATS_USER", "NATS_PASSWORD", "NATS_CA", "NATS_CERT", "NATS_KEY", "NATS_TIMEOUT")
+    assert find_misspelled(dict.fromkeys((*others, "NATS_SOCKS_PROXY", "DLQ", "ACKS_URL", "SR_HOME", "NATS_SERVER_NAME"), "x")) == []

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from router.core.errors import BrokerRefused
 from router.delivery import topology
 from router.delivery.api import CONSUMER_EXISTS
-from router.delivery.topology import ConsumerSpec, Difference, StreamSpec, Topology, apply, bucket, compare, create, restore
+from router.delivery.topology import PAUSED, ConsumerSpec, Difference, StreamSpec, Topology, apply, bucket, compare, create, restore
 from tests.support.delivery import WorkStreams, connected
 
 
@@ -146,3 +146,14 @@ async def test_a_consumer_of_a_stream_that_is_gone_is_not_there(place: WorkStrea
     await create(place.jetstream, with_consumer(place))
     await place.jetstream.ask(f"STREAM.DELETE.{place.stream}")
     assert await restore(place.jetstream, place.stream, place.durable) is None
+
+
+async def test_a_durable_that_an_operator_paused_differs_and_apply_leaves_it_paused(place: WorkStreams) -> None:
+    wanted = with_consumer(place)
+    await create(place.jetstream, wanted)
+    await place.jetstream.ask(f"CONSUMER.PAUSE.{place.stream}.{place.durable}", {"pause_until": "2099-01-01T00:00:00Z"})
+    (found,) = await compare(place.jetstream, wanted)
+    assert found.state == PAUSED
+    assert str(found).endswith(f"is paused until 2099-01-01T00:00:00Z: `nats consumer resume {place.stream} {place.durable}`")
+    assert await apply(place.jetstream, wanted) == []
+    assert [one.state for one in await compare(place.jetstream, wanted)] == [PAUSED]

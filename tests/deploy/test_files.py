@@ -207,3 +207,8 @@ def test_systemd_calls_the_unit_s_exposure_ok(unit: Path) -> None:
     command = ["systemd-analyze", "security", "--offline=true", "--threshold=20", str(unit)]  # of 100
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_a_crash_leaves_no_image_of_memory_behind() -> None:
+    """It would hold logins and payloads."""
+    assert "LimitCORE=0" in UNIT.read_text().splitlines()

@@ -24,6 +24,7 @@ def test_a_service_of_compose_may_do_nothing_that_it_need_not(name: str) -> None
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["ulimits"] == {"core": 0}
     assert service["user"].startswith("${OWNER_UID:?")
     assert "privileged" not in service
 

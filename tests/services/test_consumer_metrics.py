@@ -51,7 +51,7 @@ def test_a_stored_dead_letter_alerts_once_and_a_paused_consumer_is_critical() ->
     observer.on_flow(None)
     assert [(alert["severity"], alert["metadata"]["cause"]) for alert in told.heard] == [
         ("info", "dead_letter_stored:work:validation_failed"),
-        ("critical", "consumer_paused:router-results"),
+        ("critical", "subscription_paused:router-results"),
     ]
 
 

@@ -213,6 +213,7 @@ class RecordingObserver:
         self.flow: list[str | None] = []
         self.storage: list[str | None] = []
         self.outages: list[str | None] = []
+        self.held_back: list[str | None] = []
         self.refusals: list[tuple[int, str]] = []
         self.alarms: list[BaseException] = []
 
@@ -230,6 +231,9 @@ class RecordingObserver:
 
     def on_flow(self, cause: str | None) -> None:
         self.flow.append(cause)
+
+    def on_server_pause(self, cause: str | None) -> None:
+        self.held_back.append(cause)
 
     def on_storage(self, cause: str | None) -> None:
         self.storage.append(cause)

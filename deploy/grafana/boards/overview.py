@@ -155,6 +155,12 @@ PROCESS = Row(
         ),
         panel("Open files", "Sockets are files.", "short", ('process_open_fds{instance=~"$instance"}', "{{job}} {{instance}}")),
         panel(
+            "Lines of the log that were lost",
+            "Its disk is full, or what reads it stands still or is gone; the process goes on.",
+            "short",
+            ('increase(router_log_lines_lost_total{instance=~"$instance"}[5m])', "{{job}} {{instance}}"),
+        ),
+        panel(
             "Reconnects",
             "Times that the broker came back.",
             "short",

@@ -10,7 +10,7 @@ import typer
 
 from router.cli.command import CommandSession, command
 from router.cli.import_target import AgentTarget, import_agent
-from router.cli.output import print_event
+from router.cli.output import announce_event
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -49,7 +49,7 @@ async def _run(session: CommandSession, agent: Agent, facts: dict[str, str]) -> 
     from router.app.garbage_collection import calm_collector
 
     with calm_collector():
-        return await session.serve(agent.run(lambda nats_url: print_event("agent.ready", **facts, nats_url=nats_url)))
+        return await session.serve(agent.run(lambda nats_url: announce_event("agent.ready", **facts, nats_url=nats_url)))
 
 
 def make_places(settings: Settings) -> AgentTopology:

@@ -11,7 +11,7 @@ import typer
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command, skip_settings
 from router.cli.open_browser import open_browser
-from router.cli.output import open_console, print_event
+from router.cli.output import announce_event, open_console
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +55,7 @@ async def docs(
 
 def _announce(port: int, *, has_browser: bool) -> None:
     address = f"http://{HOST}:{port}/"
-    print_event("docs.ready", http=address)
+    announce_event("docs.ready", http=address)
     if sys.stderr.isatty():
         print(f"  read     {address}\n", file=sys.stderr, flush=True)
     if has_browser:

@@ -9,7 +9,7 @@ import typer
 
 from router.cli.command import CommandSession, command
 from router.cli.import_target import import_extensions
-from router.cli.output import print_event
+from router.cli.output import announce_event
 
 if TYPE_CHECKING:
     from router.sdk.extension import Extension
@@ -62,7 +62,7 @@ def _serve(session: CommandSession, found: Sequence[Extension], api_key: str | N
     if api_key is None and settings.admin.api_key is not None:
         api_key = settings.admin.api_key.get_secret_value()
     server = ExtensionServer(*found, nats=settings.nats, api_key=api_key, reply_prefixes=settings.reply.prefixes, **options)
-    return session.serve(server.run(lambda nats_url: print_event("extensions.ready", nats_url=nats_url, **ready)))
+    return session.serve(server.run(lambda nats_url: announce_event("extensions.ready", nats_url=nats_url, **ready)))
 
 
 def _parse_instance(text: str) -> tuple[str, int]:

@@ -36,6 +36,9 @@ def _lag(consumer: ConsumerFacts, now: float) -> Finding:
     found = f"{consumer.pending} waiting, {consumer.unacknowledged} in hand, {consumer.waiting_pulls} pulls open"
     if age is not None:
         found += f", the oldest {span(age)} old"
+    if consumer.held_back is not None:
+        paused, _, remedy = consumer.held_back.partition(": ")
+        return fail(check, f"{found}: {paused}", remedy)
     if consumer.waiting_pulls == 0 and consumer.pending:
         return fail(check, f"{found}: no process pulls", "start a router: `router serve`; if one runs, look at its /readyz")
     if consumer.waiting_pulls == 0 and not consumer.unacknowledged:

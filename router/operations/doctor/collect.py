@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from router.core.clock import wall
 from router.core.errors import BrokerRefused, BrokerUnavailable, NoLeader, PermissionDenied
 from router.delivery.api import JetStream, Json, StoredMessage
+from router.delivery.server_pause import describe_pause
 from router.delivery.topology import NANOS_PER_S, ConsumerSpec, StreamSpec, Topology, compare
 from router.operations.doctor.collect_partitions import PartitionedSubject, list_partition_facts
 from router.operations.doctor.facts import ConsumerFacts, Facts, Origin, ServerFacts, StreamFacts, ViolationFacts
@@ -183,6 +184,7 @@ async def _consumer(jetstream: JetStream, spec: ConsumerSpec) -> ConsumerFacts |
         unacknowledged=unacknowledged,
         redelivered=info["num_redelivered"],
         waiting_pulls=info["num_waiting"],
+        held_back=describe_pause(spec.stream, spec.durable, info),
         delivered_sequence=info["delivered"]["stream_seq"],
         oldest_sequence=oldest.sequence if oldest else None,
         oldest_at=_seconds(oldest.time) if oldest else None,

@@ -105,6 +105,7 @@ class ConsumerFacts(Struct, frozen=True, kw_only=True):
     delivered_sequence: int | None = None  # the last delivered one
     oldest_sequence: int | None = None
     oldest_at: float | None = None
+    held_back: str | None = None  # the server's pause of it, and what ends it
     group: RaftGroup | None = None
 
 

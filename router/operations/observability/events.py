@@ -46,6 +46,8 @@ BUCKET_REPLACED: Final = "bucket.replaced"
 # Delivery
 CONSUMER_DELETED: Final = "consumer.deleted"
 CONSUMER_PAUSED: Final = "consumer.paused"
+CONSUMER_PAUSED_BY_SERVER: Final = "consumer.paused_by_server"  # an operator paused the durable: nothing is delivered
+CONSUMER_RESUMED_BY_SERVER: Final = "consumer.resumed_by_server"
 CONSUMER_RESUMED: Final = "consumer.resumed"
 OVERLOAD_BEGAN: Final = "overload.began"  # requests are answered from their live copies, tenants in turn
 OVERLOAD_REFUSES: Final = "overload.refuses"  # a request above its tenant's share is answered `overloaded`
@@ -133,6 +135,10 @@ OUTBOX_PARKED: Final = "outbox.parked"
 OUTBOX_TAKEN_BACK: Final = "outbox.taken_back"  # the broker lost a message that it had acknowledged: it is published again
 OUTBOX_INTEGRITY_SCAN_FAILED: Final = "outbox.integrity_scan_failed"  # until it works again, lost messages are not found
 OUTBOX_CLEANED: Final = "outbox.cleaned"
+
+# The log itself
+LOG_LINES_LOST: Final = "log.lines_lost"  # so many could not be written; this one could
+OUTPUT_NOT_WRITTEN: Final = "output.not_written"  # what a service tells on standard output, which has no room or no reader
 
 # Operators
 ALERT_RAISED: Final = "alert.raised"

@@ -1,4 +1,6 @@
-"""Logs: one JSON object a line on standard error (or text for people), with secrets and logins masked. Logging never raises.
+"""Logs: one JSON object a line on standard error (or text for people), with secrets and logins masked.
+
+Logging never raises and never waits: lines that cannot be written are counted, and told when there is room again (`log_sink`).
 
 A line is bounded: long texts are cut, long lists keep their first items, and a line that is still too long keeps only texts and numbers.
 
@@ -11,11 +13,13 @@ The level is checked before a line is built. In a program that imports the route
 
 from __future__ import annotations
 
+import atexit
 import io
 import json
 import logging
 import sys
 from collections.abc import Callable, Mapping, MutableMapping
+from datetime import UTC, datetime
 from typing import Any, TextIO, cast
 
 import orjson
@@ -23,7 +27,9 @@ import structlog
 from structlog.typing import ExcInfo, FilteringBoundLogger, Processor
 
 from router.core.masking import hide_logins, mask_secrets, shorten, truncate
+from router.operations.observability import events
 from router.operations.observability.library import MAX_LINE, MAX_TRACEBACK, LibraryLogger
+from router.operations.observability.log_sink import LogSink
 
 LEVELS = {
     "debug": logging.DEBUG,
@@ -47,12 +53,12 @@ def configure(level: str = "info", style: str = "json", stream: TextIO | None = 
 
     `facts` are added to every line of the router: which process it is, for instance.
     """
-    out = stream or sys.stderr
+    out = _open_sink(stream or sys.stderr, style)
     renderers: list[Processor] = [*([_json_exception, _render_json] if style == "json" else [_console(out), _cut_line]), _hide_logins]
     structlog.configure(
         processors=[_add_facts(facts), *_facts(), _truncate_and_mask, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.WriteLoggerFactory(file=out),
+        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, out)),
         cache_logger_on_first_use=True,
     )
     _format_other_loggers(LEVELS[level], renderers, out)
@@ -67,7 +73,38 @@ def _bind(logger: object, **parts: Any) -> FilteringBoundLogger:
     return kind(logger, **parts)
 
 
-def _console(out: TextIO) -> Processor:
+def count_lost_lines() -> int:
+    """Lines that could not be written since the log was configured last."""
+    return _sinks[-1].lost_total if _sinks else 0
+
+
+def _open_sink(out: TextIO, style: str) -> LogSink:
+    while _sinks:  # a test, or a child process, configures the log again
+        atexit.unregister(_sinks.pop().close)
+    sink = LogSink(out, _DESCRIBE_LOST[style])
+    _sinks.append(sink)
+    atexit.register(sink.close)
+    return sink
+
+
+def _describe_lost(lost: int) -> str:
+    fact = {"event": events.LOG_LINES_LOST, "level": "warning", "lines": lost, "timestamp": _format_time()}
+    return orjson.dumps(fact).decode() + "\n"
+
+
+def _describe_lost_in_words(lost: int) -> str:
+    return f"{_format_time()} [warning  ] {events.LOG_LINES_LOST} lines={lost}\n"
+
+
+def _format_time() -> str:
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
+
+
+_DESCRIBE_LOST: Mapping[str, Callable[[int], str]] = {"json": _describe_lost, "console": _describe_lost_in_words}
+_sinks: list[LogSink] = []  # the one in use
+
+
+def _console(out: LogSink) -> Processor:
     # With Rich installed the default prints the local variables of a traceback: payloads and secrets among them.
     return structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=_write_traceback)
 
@@ -83,8 +120,8 @@ def _facts() -> list[Processor]:
     return [structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=True)]
 
 
-def _format_other_loggers(level: int, renderers: list[Processor], out: TextIO) -> None:
-    handler = logging.StreamHandler(out)
+def _format_other_loggers(level: int, renderers: list[Processor], out: LogSink) -> None:
+    handler = logging.StreamHandler(cast(TextIO, out))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[structlog.stdlib.add_logger_name, *_facts()],

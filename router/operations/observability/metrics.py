@@ -22,6 +22,7 @@ from router.operations.observability.instruments import (
     LabelledCounter,
     LabelledHistogram,
 )
+from router.operations.observability.logs import count_lost_lines
 
 
 class ParentMetrics:
@@ -211,5 +212,8 @@ class Metrics:
         self.collections = CallbackGauge("router_gc_collections_total", "Runs of the cycle collector", "generation", kind="counter")
         failing = "1 while a background task of this process fails, and for a minute after"
         self.helper_failing = CallbackGauge("router_helper_failing", failing, "helper")
+        lost = "Lines of the log that could not be written: its disk is full, or its reader stands still or is gone"
+        self.log_lines_lost = CallbackGauge("router_log_lines_lost_total", lost, kind="counter", aggregation=Aggregation.SUM)
+        self.log_lines_lost.set_function(lambda: {(): count_lost_lines()})
         self.build_info = Gauge("router_build_info", "Always 1; the labels are the build", "version", "python")
         self.build_info.set(1, __version__, platform.python_version())

@@ -72,6 +72,7 @@ BESIDE = {
     "router_partition_attended": ("partition",),
     "router_asyncio_tasks": (),
     "router_gc_collections_total": ("generation",),
+    "router_log_lines_lost_total": (),
     "router_acks_uncorrelated_total": (),
     "router_results_conflict_total": (),
     "router_results_forged_total": (),
