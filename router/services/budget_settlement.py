@@ -171,19 +171,13 @@ class BudgetSettlement:
             cost = read_usage_cost(stored.data)
             # What spends nothing is not remembered: a flood of it would push out what does.
             if cost is not None and is_spending(cost) and self._memory.is_first(cost.event_id, stored.sequence):
-                is_end = self._is_end(cost, stored.sequence)
+                is_end = is_end_of_reservation(cost, self._memory, stored.sequence)
                 if is_new:
                     self._add(found, cost, stored, is_end=is_end)
         for (budget, window), costs in found.items():
             await self._count(budget, window)
             await self._change(budget, window, lambda record, costs=costs: settle_costs(_require_counted(record), timeline, costs))  # type: ignore[misc]
         self._place = self._place.move_to(batch[-1])
-
-    def _is_end(self, cost: UsageCost, sequence: int) -> bool:
-        """Whether the reservation in its header ends with it."""
-        if cost.adjustment is not None:
-            return False
-        return cost.reference is None or self._memory.is_first(f"{cost.tenant_id} {cost.reference}", sequence)
 
     def _add(self, found: dict[BudgetInWindow, list[SettledCost]], cost: UsageCost, stored: StoredMessage, *, is_end: bool) -> None:
         budgets = self._table.tenants.get(cost.tenant_id)
@@ -234,6 +228,13 @@ class BudgetSettlement:
                 if batch[-1].sequence >= place.through:
                     break
         return replace(record, timeline=place.timeline, through=place.through, stored_ns=place.stored_ns)
+
+
+def is_end_of_reservation(cost: UsageCost, memory: EventMemory, sequence: int) -> bool:
+    """Whether the reservation in its header ends with it: each ends once. An id that payers choose decides only where there is no other."""
+    if cost.adjustment is not None:
+        return False
+    return cost.reference is None or memory.is_first(f"{cost.tenant_id} {cost.reference}", sequence)
 
 
 def _read_cost(budget: Budget, window: BudgetWindow, memory: EventMemory, stored: StoredMessage) -> SettledCost | None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
@@ -22,7 +23,7 @@ from tests.lake.without_jvm import IN_PROCESS
 from tests.support.budgets import BudgetTown, serve_assignments, write_policies
 from tests.support.lake import ARROW
 from tests.support.lake_jobs import Lake
-from tests.support.router_streams import publish_result, read_usage
+from tests.support.router_streams import a_result, headers_of, publish_result, read_usage
 from tests.support.service import a_router, settings_for
 from tests.support.waiting import until
 from tests.support.workers import a_body
@@ -51,6 +52,37 @@ async def test_what_is_settled_of_each_budget_is_in_silver_to_the_last_decimal(t
     await until(lambda: is_settled_by_both_policies(town), within_s=20, what="the other budgets are settled as far")
     check = await asyncio.to_thread(compare_with_silver, town, tmp_path / "warehouse")
     assert (check.verdict, check.figures) == ("ok", {"budgets": 3, "left_out": 0, "differ": 0}), check
+
+
+async def test_adjustments_and_marked_results_are_settled_as_silver_has_them(town: BudgetTown, tmp_path: Path) -> None:
+    for scope in ((), ("--policy", "default"), ("--policy", "cheap"), ("--provider", "a"), ("--provider", "b")):
+        await town.put("--amount", "100", "--window", "month", *scope)
+    for number in range(3):
+        assert (await town.ask(number))["ok"]
+    await town.wait_until_metered(3)
+    await publish_result(town.nc, town.routers[0].settings, a_result("unknown", cost=1e9), headers_of("unknown"))
+    await town.wait_until_metered(4)
+    (first, *_) = await read_usage(town.nc, town.routers[0].settings)
+    day = f"{datetime.now(UTC):%Y-%m-%d}"
+    await adjust(town, "usage", "--tenant", "acme", "--assignment", first["assignment_id"], "--amount", "-0.000000001")
+    await adjust(town, "usage", "--tenant", "acme", "--period", day, "--provider", "b", "--amount", "-12.345678901")
+    await adjust(town, "usage", "--tenant", "acme", "--period", day, "--provider", "a", "--policy", "cheap", "--amount", "7.1")
+    await adjust(town, "budget", "acme", "month/provider=b", "--amount", "3.3")
+    for name, events in (
+        ("month", 6),
+        ("month/policy=default", 4),
+        ("month/policy=cheap", 1),
+        ("month/provider=a", 5),
+        ("month/provider=b", 2),
+    ):
+        await town.wait_until_settled(name, events)
+    assert (await town.command("show", "acme", "month/provider=b"))["settled"] == "-9.045678901"
+    check = await asyncio.to_thread(compare_with_silver, town, tmp_path / "warehouse")
+    assert (check.verdict, check.figures) == ("ok", {"budgets": 5, "left_out": 0, "differ": 0}), check
+
+
+async def adjust(town: BudgetTown, what: str, *words: str) -> None:
+    assert (await town.command("adjust", *words, "--reason", "ticket 81", what=what))["booked"]
 
 
 async def is_settled_by_both_policies(town: BudgetTown) -> bool:
