@@ -61,6 +61,11 @@ def test_cached_tokens_are_a_part_of_told_input() -> None:
         assert read_told_usage(told).cached_tokens is None
 
 
+@pytest.mark.parametrize("usage", ["[]", "7", "{", '{"prompt_tokens": 30, "more": "' + "x" * 5000 + '"}', "[" * 4000])
+def test_a_usage_that_is_no_small_object_is_absent(usage: str) -> None:
+    assert read_told_usage({"usage": usage}) == NOTHING_TOLD
+
+
 VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.dictionaries(st.text(max_size=9), st.integers())
 NAMES = ("prompt_tokens", "input_tokens", "completion_tokens", "cached_tokens", "prompt_tokens_details", "usage", "model", "cost")
 

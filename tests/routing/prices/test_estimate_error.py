@@ -78,7 +78,7 @@ def measure(seed: int, most: int, learned: int = LEARNED) -> Errors:
 def test_in_sum_an_estimate_is_at_most_two_percent_off(seed: int, most: int) -> None:
     errors = measure(seed, most)
     assert abs(errors["sum"]) <= 0.02, errors
-    assert max(map(abs, errors.values())) <= 0.15, errors
+    assert max(map(abs, errors.values())) <= 0.08, errors
 
 
 def test_one_token_a_piece_is_exact_for_the_answers() -> None:
