@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from router.config import Settings
-from router.console.page import InvalidAddress, PageParams
+from router.console.page import BarChart, InvalidAddress, PageParams
 from router.console.pages.usage import _draw, _list_days
+from router.console.rendering import _environment
 from router.contracts.heartbeat import HEARTBEAT_SUBJECTS
 from router.core.clock import now_ms, steady
 from router.delivery.api import JetStream
@@ -82,6 +83,15 @@ async def test_providers_say_when_no_router_answers_and_show_what_one_knows(sett
         async with a_router(router):
             await until(lambda: says(console, "results of assignments tell"))
         assert (await console.get("/extensions/providers?tenant=.")).status_code == 400
+
+
+def test_a_day_whose_adjustments_exceed_its_cost_has_no_bar() -> None:
+    """A height below 0 is no SVG."""
+    for bars in ((("2026-02-01", 2.0), ("2026-02-02", -7.5)), (("2026-02-01", -1.0),)):
+        template = "{% import '_parts.html' as parts %}{{ parts.bars(chart) }}"
+        drawn = _environment().from_string(template).render(chart=BarChart("Cost a day", bars))
+        assert 'height="-' not in drawn
+        assert f'height="0.000"><title>{bars[-1][0]}: {bars[-1][1]:g}' in drawn
 
 
 async def says(console: Console, text: str) -> bool:
