@@ -45,7 +45,8 @@ SHARED = """
 ## A policy that all tenants may use
 
 Ten tenants, the first of which has a third of the requests. A spiteful one reports an error for each of its requests that the candidate
-decided, and for no other; what it may do is to keep the canary going until its time is over. {count} canaries in each cell.
+decided, and for no other; it keeps the candidate from being promoted, and needs a chance of the others to have it rolled back at once.
+{count} canaries in each cell.
 
 | first tenant | candidate | share | rolled back | median | 90 % within | promoted early |
 | --- | --- | ---: | ---: | ---: | ---: | ---: |
