@@ -153,7 +153,7 @@ def shared_counts(**tenants: tuple[int, int, int, int]) -> CanaryTotals:
     for tenant, (outcomes, errors, others, other_errors) in tenants.items():
         for arm, count, bad in ((CONTROL, outcomes, errors), (CANDIDATE, others, other_errors)):
             for number in range(count):
-                counts.on_result(arm, "error" if number < bad else "success", 100, tenant)
+                counts.on_result(arm, PROVIDER if number < bad else None, 100, tenant)
     return add_totals([counts.build_record("node", "life")])
 
 
@@ -191,7 +191,7 @@ def test_what_two_tenants_see_decides_and_a_tenant_alone_decides_for_itself() ->
 def test_the_record_stays_small_however_many_tenants_there_are() -> None:
     counts = CanaryCounts("_shared", "default", 2)
     for number in range(5000):
-        counts.on_result(CANDIDATE, "success", 10.0 * 1.01 ** (number % 900), f"tenant-{number}")
+        counts.on_result(CANDIDATE, None, 10.0 * 1.01 ** (number % 900), f"tenant-{number}")
     record = counts.build_record("node", "life")
     assert len(record.groups) == GROUPS
     assert len(canary_record_bytes(record)) < 200_000
