@@ -22,6 +22,7 @@ from router.routing.decide import IdempotencyCache
 from router.routing.extensions import ExtensionRegistry, HealthTracker
 from router.routing.measurements import Measurements
 from router.routing.policy import Averages, PolicyTable, ProviderTracker, SharedRates
+from router.routing.prices import PriceTable, Pricing
 from router.routing.reports import AssignmentCache
 from router.services.alerts import Alerts
 from router.services.breakers import Breakers, breaker_rules
@@ -32,6 +33,7 @@ from router.services.finished_assignments import build_finished_removal
 from router.services.known_assignments import AssignmentStore
 from router.services.live_extensions import LiveExtensions
 from router.services.live_policies import LivePolicies
+from router.services.live_prices import LivePrices
 from router.services.policy_store import PolicyStore
 from router.services.recorded_decisions import build_recorder
 from router.services.shared_breakers import SharedBreakers
@@ -75,6 +77,7 @@ class AppContext:
         )
         self.finished = build_finished_removal(settings, jetstream, metrics, infos)
         self._add_policies()
+        self._add_prices()
         self._add_providers()
         self._add_assignments()
         self._add_extensions()
@@ -85,6 +88,13 @@ class AppContext:
         self.policy_store = PolicyStore(DocumentBucket(self.jetstream, bucket))
         self.live_policies = LivePolicies(self.jetstream, bucket, self.policies, self.infos)
         self.checks["policies"] = lambda: self.live_policies.check
+
+    def _add_prices(self) -> None:
+        settings = self.settings
+        self.pricing = Pricing(PriceTable(), max_cost=settings.results.max_cost)
+        bucket, currency = settings.buckets.prices.name, settings.usage.currency
+        self.live_prices = LivePrices(self.jetstream, bucket, self.pricing.table, currency, self.infos)
+        self.checks["prices"] = lambda: self.live_prices.check
 
     def _add_providers(self) -> None:
         """What is known of providers, and shared with other instances."""

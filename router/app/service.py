@@ -99,6 +99,7 @@ class RouterService:
         await _wait_for_leader(monitor.ensure)
         context = self._build_context(monitor, connections)
         await context.live_extensions.load()
+        await context.live_prices.load()
         await context.breakers.shared.load()
         await context.shared_measurements.load()
         await context.canaries.load()

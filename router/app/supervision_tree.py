@@ -74,6 +74,7 @@ class SupervisionTree:
         children: list[Child | Supervisor] = [http] if http is not None else []
         children.append(Child("policies", self._context.live_policies.run))
         children.append(Child("extensions", self._context.live_extensions.run))
+        children.append(Child("prices", self._context.live_prices.run))
         helpers = [Helper("topology", self._monitor.run), Helper("dead_letters", self._build_depth_gauge().run)]
         if self._context.settings.assignment.removal_every_ms:
             helpers.append(Helper("finished_assignments", self._context.finished.run))

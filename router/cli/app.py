@@ -29,6 +29,7 @@ from router.cli.inbox import inbox
 from router.cli.mailbox import mailbox
 from router.cli.outbox import outbox
 from router.cli.policy import policy
+from router.cli.price import price
 from router.cli.project import dev, init
 from router.cli.provider import provider
 from router.cli.request import request
@@ -73,7 +74,7 @@ PANELS: Mapping[str, Mapping[str, Command | typer.Typer]] = {
         "explain": explain,
         "docs": docs,
     },
-    "Policies, extensions, providers": {"policy": policy, "budget": budget, "extension": extension, "provider": provider},
+    "Policies, extensions, providers": {"policy": policy, "budget": budget, "price": price, "extension": extension, "provider": provider},
     "Usage": {"usage": usage},
     "Set up and check": {
         "doctor": doctor,

@@ -30,7 +30,7 @@ TIMEOUT = "timeout"
 
 
 class ProviderResponse(Struct, frozen=True, kw_only=True):
-    """What came of it. `metadata` is all strings and has `prompt_tokens` and `completion_tokens` where the provider told them."""
+    """What came of it. `metadata` is all strings and has what the provider told of its use (`told_usage`): model, tokens, cost."""
 
     request_id: str
     status: str  # success | error | timeout

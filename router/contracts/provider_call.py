@@ -1,7 +1,10 @@
 """A custom provider as it is called, on `beamline.provider.{id}.{version}` (docs/reference/extensions.md#provider-call). JSON both ways.
 
     request   {trace_id, tenant_id, provider_id, prompt, parameters, context, config?}
-    answer    {provider_id?, output, usage{prompt_tokens?, completion_tokens?}?, cost?, metadata?}
+    answer    {provider_id?, output, usage{prompt_tokens?, completion_tokens?, cached_tokens?}?, model?, cost?, metadata?}
+
+What an answer tells of its use stands in its metadata as text, as in those of a stream's last chunk; a figure that is not
+legal is left out.
 
 A stream is asked for with the header `Router-Stream: true`. A provider that streams answers with chunks (`provider_chunk`),
 the last one `done`; one that does not answers once, as ever, and that is a stream of one chunk. Each chunk should name a
@@ -11,17 +14,18 @@ reply subject of the provider's own: when no reader listens any more the server 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import orjson
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, UNREADABLE_ERRORS, check_numbers, is_deeper
 from router.contracts.extension import DEADLINE, MAX_METADATA_BYTES, InvalidExtensionMessage
 from router.contracts.provider import text_fields
 from router.contracts.provider_chunk import StreamChunk, read_chunk, strings
 from router.contracts.provider_request import ProviderRequest
+from router.contracts.told_usage import find_told
 from router.core.errors import RouterError
 
 STREAM_HEADER = "Router-Stream"
@@ -31,7 +35,7 @@ _DIGITS = 9  # a deadline is at most eleven days away
 
 
 class ProviderAnswer(Struct, frozen=True, kw_only=True):
-    """`body` is the output: as it is where it is text, else its JSON."""
+    """`body` is the output: as it is where it is text, else its JSON. `metadata` tells what was used (`told_usage`), the cost too."""
 
     body: str
     metadata: Mapping[str, str]
@@ -66,7 +70,7 @@ def read_answer(data: bytes, provider_id: str) -> ProviderAnswer:
     _check(data)
     try:
         wire = _decode(data)
-        check_numbers(data, wire)
+        check_numbers(data, (wire.output, wire.metadata))
     except (*UNREADABLE_ERRORS, ValueError) as exc:
         raise InvalidExtensionMessage(f"not a provider's answer: {exc}") from exc
     if wire.provider_id not in (None, "", provider_id):
@@ -77,7 +81,8 @@ def read_answer(data: bytes, provider_id: str) -> ProviderAnswer:
     if not isinstance(wire.output, str):
         metadata["content_type"] = "application/json"
     body = wire.output if isinstance(wire.output, str) else orjson.dumps(wire.output).decode()
-    return ProviderAnswer(body=body, metadata={**metadata, **_tokens(wire.usage)}, cost=wire.cost)
+    told = _find_told(wire)
+    return ProviderAnswer(body=body, metadata={**metadata, **told}, cost=float(told.get("cost", 0)))
 
 
 def read_piece(data: bytes, provider_id: str) -> StreamChunk:
@@ -87,8 +92,7 @@ def read_piece(data: bytes, provider_id: str) -> StreamChunk:
         return read_chunk(data)
     except RouterError:
         whole = read_answer(data, provider_id)
-    cost = {"cost": repr(whole.cost)} if whole.cost else {}
-    return StreamChunk(data=whole.body, done=True, metadata={**whole.metadata, **cost})
+    return StreamChunk(data=whole.body, done=True, metadata=whole.metadata)
 
 
 def _check(data: bytes) -> None:
@@ -98,22 +102,18 @@ def _check(data: bytes) -> None:
         raise InvalidExtensionMessage(f"the answer is nested deeper than {MAX_DEPTH}")
 
 
-class _Usage(Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-
-
 class ProviderAnswerWire(Struct):
     output: Any  # any JSON value
     provider_id: str | None = None
-    usage: _Usage | None = None
-    cost: Annotated[float, Meta(ge=0)] = 0.0
+    usage: Any = None  # these three: what is not legal is as if it were absent, for the work is done
+    model: Any = None
+    cost: Any = None
     metadata: dict[str, Any] | None = None
 
 
-def _tokens(usage: _Usage | None) -> dict[str, str]:
-    found = {} if usage is None else {name: getattr(usage, name) for name in ("prompt_tokens", "completion_tokens")}
-    return {name: str(value) for name, value in found.items() if value is not None}
+def _find_told(wire: ProviderAnswerWire) -> dict[str, str]:
+    usage = find_told(wire.usage) if isinstance(wire.usage, dict) else {}
+    return {**usage, **find_told({"model": wire.model, "cost": wire.cost})}
 
 
 _decode = msgspec.json.Decoder(ProviderAnswerWire).decode

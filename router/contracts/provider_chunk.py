@@ -7,7 +7,7 @@ a chunk has no other place for it:
     error_code, error_message       where it is not success; the codes of a ProviderResponse
     fault                           of an extension_error: request, service or answer; a provider says `request` for a 4xx
     chunks                          how many there were with this one: who heard fewer has lost some
-    latency_ms, cost, *_tokens      what a ProviderResponse would say
+    latency_ms, cost, *_tokens      what a ProviderResponse would say; model, cost and tokens may stand in any chunk, for the whole so far
 
 All of metadata is strings.
 """

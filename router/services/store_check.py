@@ -63,6 +63,7 @@ def list_readers(settings: Settings) -> Mapping[str, Read]:
         f"KV_{buckets.policies.name}": lambda _, data: version_record.read_record(data),
         f"KV_{buckets.extensions.name}": lambda _, data: version_record.read_record(data),
         f"KV_{buckets.budgets.name}": lambda _, data: version_record.read_record(data),
+        f"KV_{buckets.prices.name}": lambda _, data: version_record.read_record(data),
         f"KV_{buckets.budgets_spent.name}": _read_spent,
         f"KV_{buckets.assignments_known.name}": _read_known_assignment,
         f"KV_{buckets.breakers.name}": read_breaker_record,

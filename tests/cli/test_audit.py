@@ -110,6 +110,23 @@ async def test_budgets_and_canaries_leave_theirs(nats_url: str, jetstream: JetSt
     assert (events[1]["before"]["amount"], events[1]["after"]["amount"]) == ("10", "12")
 
 
+async def test_prices_leave_theirs(nats_url: str, jetstream: JetStream, tmp_path: Path) -> None:
+    file = tmp_path / "prices.json"
+    for output in ("10", "12", "12"):
+        file.write_text(json.dumps({"provider": "openai", "model": "gpt-4o", "output": output, "currency": "USD"}))
+        assert (await call(nats_url, "price", "put", str(file))).status == 0
+    assert (await call(nats_url, "price", "delete", "openai", "gpt-4o")).status == 0
+    events = await list_events(nats_url, "--what", "price")
+    assert [
+        (one["command"], one["target"], one.get("before", {}).get("version"), one.get("after", {}).get("version")) for one in events
+    ] == [
+        ("price put", "openai/gpt-4o", None, 1),
+        ("price put", "openai/gpt-4o", 1, 2),
+        ("price delete", "openai/gpt-4o", 2, None),
+    ]
+    assert (events[1]["before"]["output"], events[1]["after"]["output"]) == ("10", "12")
+
+
 async def test_a_long_write_leaves_an_event_before_it_and_one_when_it_ends(nats_url: str, jetstream: JetStream) -> None:
     settings = console_settings(nats_url, decide__subject="beamline.router.v1.decide")
     for number in range(2):

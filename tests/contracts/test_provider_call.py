@@ -17,7 +17,22 @@ def answer(**fields: object) -> bytes:
 def test_usage_and_metadata_become_text() -> None:
     found = read_answer(answer(usage={"prompt_tokens": 3}, metadata={"source": "crm", "n": 1, "none": None}, cost=2), "echo")
     assert (found.body, found.cost) == ("hi", 2.0)
-    assert found.metadata == {"source": "crm", "n": "1", "prompt_tokens": "3"}
+    assert found.metadata == {"source": "crm", "n": "1", "prompt_tokens": "3", "cost": "2"}
+
+
+def test_model_and_cached_tokens_become_text_too() -> None:
+    usage = {"prompt_tokens": 30, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 10}}
+    found = read_answer(answer(usage=usage, model="gpt-4o"), "echo")
+    assert found.metadata == {"prompt_tokens": "30", "completion_tokens": "2", "cached_tokens": "10", "model": "gpt-4o"}
+
+
+@pytest.mark.parametrize(
+    "usage", [{"prompt_tokens": -1}, {"prompt_tokens": 2.5}, {"prompt_tokens": True}, {"prompt_tokens": "many"}, 7, [], None]
+)
+def test_usage_that_is_not_legal_is_absent_and_the_answer_stands(usage: object) -> None:
+    found = read_answer(answer(usage=usage, cost=-1, model="two words"), "echo")
+    assert (found.body, found.metadata, found.cost) == ("hi", {}, 0.0)
+    assert read_piece(answer(usage=usage), "echo").metadata == {}
 
 
 def test_output_that_is_no_text_is_its_json() -> None:
@@ -37,7 +52,6 @@ def test_output_that_is_no_text_is_its_json() -> None:
         b'{"data":"","done":true,"metadata":{"n":%d}}' % 2**70,
         b'{"provider_id": "echo"}',
         answer(provider_id="other"),
-        answer(cost=-1),
         answer(metadata={"a": "x" * 70_000}),
         b'{"output":' + b"[" * 70 + b"]" * 70 + b"}",
         answer(output="x" * 1_100_000),

@@ -137,9 +137,12 @@ async def _operate(deployed: Deployed, tmp_path: Path) -> None:
     entry = {"id": "pii_guard", "type": "validator", "subject": pii_guard.subject, "timeout_ms": 20_000}
     registered = tmp_path / "pii_guard.json"
     registered.write_text(json.dumps(entry))
+    prices = tmp_path / "prices.json"
+    prices.write_text(json.dumps({"provider": "openai", "output": "10", "currency": "USD"}))
     operator = deployed.environ("operator")
     for command in (
         ("extension", "register", str(registered)),
+        ("price", "put", str(prices)),
         ("policy", "put", "acme", "guarded", str(policy)),
         ("budget", "put", "acme", "--amount", "10", "--window", "month"),
         ("backup", str(tmp_path / "backup")),

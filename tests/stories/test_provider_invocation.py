@@ -50,7 +50,7 @@ async def test_the_answer_of_a_registered_provider_comes_back_with_its_cost_and_
     async with serve_provider(nc, answers) as asked:
         response = await client.invoke(**ASKED, parameters={"max_tokens": 5}, context={"conversation_id": "c"}, trace_id="t-1")
     assert (response.ok, response.body, response.cost) == (True, "you said hello", 0.25)
-    assert response.metadata == {"prompt_tokens": "3", "completion_tokens": "2"}
+    assert response.metadata == {"prompt_tokens": "3", "completion_tokens": "2", "cost": "0.25"}
     (heard,) = asked
     assert json.loads(heard.data) == {
         "trace_id": "t-1",

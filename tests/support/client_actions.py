@@ -145,6 +145,7 @@ CLIENT_ACTIONS = (
     ClientAction("write the bucket of figures", "tell", "$KV.ROUTER_FIGURES.scratch", ("router",)),
     ClientAction("write the bucket of canaries", "tell", "$KV.ROUTER_CANARIES.scratch", ("router",)),
     ClientAction("write the bucket of budgets", "tell", "$KV.ROUTER_BUDGETS.scratch", ("operator",)),
+    ClientAction("write the bucket of prices", "tell", "$KV.ROUTER_PRICES.scratch", ("operator",)),
     ClientAction("write what is spent of budgets", "tell", "$KV.ROUTER_BUDGETS_SPENT.scratch", ("router",)),
     ClientAction("write the tokens of rate limits", "tell", "$KV.ROUTER_RATE_LIMITS.scratch", ("router",)),
     ClientAction(

@@ -44,6 +44,7 @@ def names_for(url: str, prefix: str) -> dict[str, object]:
         "buckets.canaries.name": f"{upper}_CANARIES",
         "buckets.figures.name": f"{upper}_FIGURES",
         "buckets.budgets.name": f"{upper}_BUDGETS",
+        "buckets.prices.name": f"{upper}_PRICES",
         "buckets.budgets_spent.name": f"{upper}_BUDGETS_SPENT",
         "buckets.rate_limits.name": f"{upper}_RATE_LIMITS",
         "buckets.policies.name": f"{upper}_POLICIES",

@@ -1064,11 +1064,18 @@ export interface IngressMessageEnveloped {
 export interface ProviderAnswer {
   output: unknown;
   provider_id?: string | null;
-  usage?: {
-    prompt_tokens?: number | null;
-    completion_tokens?: number | null;
-  } | null;
-  cost?: number;
+  /**
+   * prompt_tokens, completion_tokens, cached_tokens: whole numbers; one that is not legal is as if it were absent
+   */
+  usage?: unknown;
+  /**
+   * which model answered; as metadata.model
+   */
+  model?: unknown;
+  /**
+   * in the currency of the policies, 0 or more; one that is not legal is as if it were absent
+   */
+  cost?: unknown;
   metadata?: {
     [k: string]: unknown;
   } | null;

@@ -489,11 +489,13 @@ export const examples: { [name in keyof Messages]: Messages[name][] } = {
       "output": "you said hello",
       "usage": {
         "prompt_tokens": 1,
-        "completion_tokens": 3
+        "completion_tokens": 3,
+        "cached_tokens": 0
       },
+      "model": "parrot",
       "cost": 0.25,
       "metadata": {
-        "model": "parrot"
+        "source": "cache"
       }
     },
     {

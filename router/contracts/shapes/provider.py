@@ -135,20 +135,28 @@ def build_provider_call(_: ShapeLimits) -> MessageShape:
 
 
 def build_provider_answer(_: ShapeLimits) -> MessageShape:
+    figures = {
+        "usage": "prompt_tokens, completion_tokens, cached_tokens: whole numbers; one that is not legal is as if it were absent",
+        "model": "which model answered; as metadata.model",
+        "cost": "in the currency of the policies, 0 or more; one that is not legal is as if it were absent",
+    }
+    body = build_from_type(ProviderAnswerWire)
+    described = {name: add_description(body["properties"][name], text) for name, text in figures.items()}
     return MessageShape(
         name="provider-answer",
         title="ProviderAnswer",
         text="What a provider of the registry answers. Only output is required. provider_id, where it is there, is the provider's own.",
         direction=RECEIVED,
-        body=build_from_type(ProviderAnswerWire),
+        body={**body, "properties": {**body["properties"], **described}},
         page=_CALL,
         examples=(
             {
                 "provider_id": "echo",
                 "output": "you said hello",
-                "usage": {"prompt_tokens": 1, "completion_tokens": 3},
+                "usage": {"prompt_tokens": 1, "completion_tokens": 3, "cached_tokens": 0},
+                "model": "parrot",
                 "cost": 0.25,
-                "metadata": {"model": "parrot"},
+                "metadata": {"source": "cache"},
             },
             {"output": {"text": "you said hello"}},
         ),

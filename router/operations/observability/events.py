@@ -97,6 +97,7 @@ CANARY_NOT_ENDED: Final = "canary.not_ended"
 CANARY_ENDED: Final = "canary.ended"
 INVOCATION_NOT_METERED: Final = "invocation.not_metered"
 BUDGET_BROKEN: Final = "budget.broken"
+PRICE_BROKEN: Final = "price.broken"
 BUDGET_UNAVAILABLE: Final = "budget.unavailable"  # its bucket, or the usage stream: reservations wait
 USAGE_REPLACED: Final = "usage.replaced"  # another usage stream, or one that lost its end: settled on after the last settled event
 RATE_LIMITS_ALONE: Final = "rate_limits.alone"  # their bucket is unavailable: this instance counts by itself

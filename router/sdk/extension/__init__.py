@@ -35,7 +35,7 @@ Does not know policies, retries and breakers: they are the router's.
 from __future__ import annotations
 
 from router.sdk.extension.author import Extension, post, pre, provider, validator
-from router.sdk.extension.provider_io import Invocation, Output
+from router.sdk.extension.provider_io import Invocation, Output, Usage
 from router.sdk.extension.request import Request
 from router.sdk.extension.results import Refused, Rejection, Response, reject
 from router.sdk.extension.server import ExtensionServer, serve
@@ -49,6 +49,7 @@ __all__ = [
     "Rejection",
     "Request",
     "Response",
+    "Usage",
     "post",
     "pre",
     "provider",

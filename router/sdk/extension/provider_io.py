@@ -1,6 +1,6 @@
 """The same two steps for providers: what one is given, and its output as bytes (docs/reference/extensions.md#provider-call).
 
-    {trace_id, tenant_id, provider_id, prompt, parameters, context, config?}  ->  {provider_id, output, usage, cost?, metadata}
+    {trace_id, tenant_id, provider_id, prompt, parameters, context, config?}  ->  {provider_id, output, usage, model?, cost?, metadata}
 
 A stream's pieces and what its last chunk says are here too; how pieces travel is `delivery.calls.reply_streams`' business.
 """
@@ -17,7 +17,8 @@ from router.contracts.codec import bytes_of, read_object, value_of
 from router.contracts.malformed import Malformed
 from router.contracts.provider import ERROR
 from router.contracts.provider_chunk import StreamChunk, chunk_bytes, strings
-from router.core.ids import is_token
+from router.contracts.told_usage import MAX_COST, MAX_TOKENS
+from router.core.ids import is_opaque, is_token
 from router.sdk.extension.request import MAX_REQUEST_BYTES, NO_HEADERS, check_size, refuse, tenant, trace
 from router.sdk.extension.response import check_metadata, encode, raise_invalid, require_fit
 from router.sdk.extension.results import NOTHING, RequestFailed
@@ -40,22 +41,37 @@ class Invocation(Struct, frozen=True, kw_only=True):
         return cls(provider_id=provider_id, tenant_id=tenant_id, prompt=prompt, **{"trace_id": "t-1", **rest})
 
 
-class Output(Struct, frozen=True, kw_only=True):
-    """A provider's answer. `output`: text, or any JSON value; `cost` in the currency of the policies.
+class Usage(Struct, frozen=True, kw_only=True):
+    """What a provider has used so far. A streaming provider may yield it at any time, as soon as it knows its model and its input:
+
+    a stream that is cut is billed by what was told by then, and by an estimate of what came after it.
+    """
+
+    model: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None  # the part of prompt_tokens that came from the provider's cache
+    cost: float | None = None  # in the currency of the policies
+
+    @property
+    def usage(self) -> dict[str, int]:
+        names = ("prompt_tokens", "completion_tokens", "cached_tokens")
+        return {name: count for name in names if (count := getattr(self, name)) is not None}
+
+    @property
+    def told(self) -> dict[str, object]:
+        """Return what stands in the metadata of a chunk."""
+        return {"model": self.model, **self.usage, "cost": self.cost}
+
+
+class Output(Usage, frozen=True, kw_only=True):
+    """A provider's answer, and what the whole of it used. `output`: text, or any JSON value.
 
     The last thing that a streaming provider yields may be one: its output is the last piece.
     """
 
     output: object = ""
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    cost: float | None = None
     metadata: Mapping[str, object] = NOTHING
-
-    @property
-    def usage(self) -> dict[str, int]:
-        fields = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
-        return {name: count for name, count in fields.items() if count is not None}
 
 
 def read_invocation(data: bytes, headers: Mapping[str, str]) -> Invocation:
@@ -103,8 +119,7 @@ def encode_output(invocation: Invocation, value: object) -> bytes:
     """The whole answer, which is one JSON object."""
     made = check_output(value if isinstance(value, Output) else Output(output=value))
     answer: dict[str, object] = {"provider_id": invocation.provider_id, "output": made.output, "usage": made.usage}
-    if made.cost is not None:
-        answer["cost"] = made.cost
+    answer |= {name: value for name, value in (("model", made.model), ("cost", made.cost)) if value is not None}
     return encode({**answer, "metadata": check_metadata(made.metadata, "metadata")})
 
 
@@ -112,17 +127,29 @@ def check_output(made: Output) -> Output:
     """Raises RequestFailed 422 for figures that cannot be billed."""
     if made.output is None:
         raise_invalid("output", "a provider returns text, a JSON value or an Output, not None")
-    if not all(type(count) is int and count >= 0 for count in made.usage.values()):
-        raise_invalid("usage", "tokens should be whole numbers, 0 or more")
-    if made.cost is not None and not (type(made.cost) in (int, float) and 0 <= made.cost < float("inf")):
-        raise_invalid("cost", "should be a finite number, 0 or more")
+    check_usage(made)
     return made
 
 
+def check_usage(made: Usage) -> None:
+    """Raises RequestFailed 422: what the router would leave out, its author should hear of."""
+    if not all(type(count) is int and 0 <= count <= MAX_TOKENS for count in made.usage.values()):
+        raise_invalid("usage", f"tokens should be whole numbers, from 0 to {MAX_TOKENS}")
+    if (made.cached_tokens or 0) > (made.prompt_tokens or 0):
+        raise_invalid("cached_tokens", "should be a part of prompt_tokens")
+    if made.cost is not None and not (type(made.cost) in (int, float) and 0 <= made.cost <= MAX_COST):
+        raise_invalid("cost", f"should be a number, from 0 to {MAX_COST:.0f}")
+    if made.model is not None and not (isinstance(made.model, str) and is_opaque(made.model)):
+        raise_invalid("model", "should be 1..128 printable characters of ASCII without a space")
+
+
 def piece_of(yielded: object) -> bytes:
-    """One piece of a stream."""
+    """One piece of a stream; of a `Usage`, a chunk without data."""
+    if isinstance(yielded, Usage):
+        check_usage(yielded)
+        return chunk_bytes(StreamChunk(metadata=strings(yielded.told)))
     if not isinstance(yielded, str | bytes):
-        raise_invalid("data", f"a streaming provider yields text or bytes, and an Output as the last, not {type(yielded).__name__}")
+        raise_invalid("data", f"a streaming provider yields text, bytes or Usage, and an Output as the last, not {type(yielded).__name__}")
     return require_fit(chunk_bytes(StreamChunk(data=yielded)))
 
 
@@ -131,7 +158,7 @@ def last_piece(made: Output) -> bytes:
     made = check_output(made)
     if not isinstance(made.output, str):
         raise_invalid("output", "the last piece of a stream should be text")
-    fields = {**check_metadata(made.metadata, "metadata"), **made.usage, "cost": made.cost}
+    fields = {**check_metadata(made.metadata, "metadata"), **made.told}
     return require_fit(chunk_bytes(StreamChunk(data=made.output, done=True, metadata=strings(fields))))
 
 
@@ -146,7 +173,16 @@ def join_pieces(pieces: list[object]) -> Output:
     """Join everything that a streaming provider yielded, for a caller that wants one answer."""
     found = pieces[-1] if pieces else None
     last = found if isinstance(found, Output) else Output()
-    texts = [*(pieces[:-1] if last is found else pieces), last.output]
-    if not all(isinstance(text, str) for text in texts):
+    told = [piece for piece in pieces if isinstance(piece, Usage)]
+    texts = [piece for piece in pieces if type(piece) is not Usage and piece is not last]
+    if not all(isinstance(text, str) for text in (*texts, last.output)):
         raise_invalid("output", "a stream of bytes has to be asked for as a stream")
-    return replace(last, output="".join(str(text) for text in texts))
+    return replace(last, output="".join(map(str, (*texts, last.output))), **_join_figures(told))
+
+
+def _join_figures(told: list[Usage]) -> dict[str, Any]:
+    """The last word on each figure."""
+    joined: dict[str, Any] = {}
+    for one in told:
+        joined |= {name: value for name, value in one.told.items() if value is not None}
+    return joined

@@ -3,7 +3,7 @@
 pre         a new payload | (payload, metadata) | Response | None: no change
 validator   None or True: ok | False | reject("reason", {...})
 post        metadata to add to the decision | (payload, metadata) | Response | None: nothing to add
-provider    text, or any JSON value | Output
+provider    text, or any JSON value | Output; one that streams yields text, Usage so far, and an Output as the last
 
 raise Refused("…")        this request can never succeed here: 4xx, not tried again
 any other exception       5xx: tried again as often as the registry's `retry` says

@@ -4,14 +4,14 @@ import asyncio
 import json
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
 from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.contracts.extension import read_processor_answer, read_validator_answer
-from router.sdk.extension import Output, Refused, Request, Response, post, pre, provider, reject, validator
+from router.sdk.extension import Invocation, Output, Refused, Request, Response, Usage, post, pre, provider, reject, validator
 from router.sdk.extension.function_runner import FunctionRunner
 from router.sdk.extension.results import RequestFailed
 from tests.support.extension_author import a_prompt, a_request, data_of
@@ -241,3 +241,57 @@ def test_figures_that_cannot_be_billed_are_named(said: object, field: str) -> No
 def test_an_invocation_that_is_none_is_declined_naming_the_field(wrong: dict[str, Any], field: str) -> None:
     failed = failure(provider("mine")(saying("hi")), a_prompt(**wrong))
     assert (failed.status, failed.field) == (400, field)
+
+
+def test_a_provider_tells_its_model_and_what_was_cached() -> None:
+    said = Output(output="hi", model="gpt-4o", prompt_tokens=9, completion_tokens=2, cached_tokens=4)
+    answer = asked(provider("mine")(saying(said)), a_prompt())
+    assert answer["usage"] == {"prompt_tokens": 9, "completion_tokens": 2, "cached_tokens": 4}
+    assert answer["model"] == "gpt-4o"
+
+
+@pytest.mark.parametrize(
+    ("said", "field"),
+    [
+        (Output(prompt_tokens=1, cached_tokens=2), "cached_tokens"),
+        (Output(completion_tokens=10**9), "usage"),
+        (Output(cost=1e16), "cost"),
+        (Output(model="two words"), "model"),
+        (Output(model=7), "model"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_figure_that_the_router_would_leave_out_is_named_to_its_author(said: Output, field: str) -> None:
+    assert failure(provider("mine")(saying(said)), a_prompt()).field == field
+
+
+@provider("mine")
+async def tells_early(_: Invocation) -> AsyncIterator[str | Usage]:
+    yield Usage(model="gpt-4o", prompt_tokens=9)
+    yield "hello "
+    yield Usage(completion_tokens=1)
+    yield Output(output="you", completion_tokens=2)
+
+
+async def test_a_stream_may_tell_its_use_at_any_time() -> None:
+    pieces = [json.loads(piece) async for piece in FunctionRunner(tells_early).stream(data_of(a_prompt()), {}, None)]
+    assert [(one["data"], one.get("metadata", {}), one["done"]) for one in pieces] == [
+        ("", {"model": "gpt-4o", "prompt_tokens": "9"}, False),
+        ("hello ", {}, False),
+        ("", {"completion_tokens": "1"}, False),
+        ("you", {"completion_tokens": "2"}, True),
+    ]
+
+
+async def test_one_answer_of_a_stream_has_the_last_word_on_each_figure() -> None:
+    answer = json.loads(await FunctionRunner(tells_early).run(data_of(a_prompt()), {}, None))
+    assert (answer["output"], answer["model"], answer["usage"]) == ("hello you", "gpt-4o", {"prompt_tokens": 9, "completion_tokens": 2})
+
+
+async def test_use_that_is_not_legal_ends_a_stream() -> None:
+    @provider("mine")
+    async def wrong(_: Invocation) -> AsyncIterator[str | Usage]:
+        yield Usage(prompt_tokens=-1)
+
+    with pytest.raises(RequestFailed) as caught:
+        _ = [piece async for piece in FunctionRunner(wrong).stream(data_of(a_prompt()), {}, None)]
+    assert caught.value.field == "usage"

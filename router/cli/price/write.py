@@ -1,0 +1,106 @@
+"""`router price put`, `delete`: a price holds in every router within a second, for the attempts that begin after that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from router.cli.command import CommandSession, command
+from router.cli.option_values import choose_author, read_bytes
+from router.cli.price.store import Model, Provider, list_audit_values, open_store, record_write
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from router.routing.prices import Price
+    from router.services.price_store import PriceStore, WrittenPrice
+
+MAX_FILE_BYTES = 1024 * 1024
+
+Author = Annotated[str | None, typer.Option("--author", help="Who writes it, for the history. Default: your login name.")]
+File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="One price, a list of them, or {prices: [...]}; - reads standard input.", dir_okay=False)
+]
+
+
+@command()
+async def put(session: CommandSession, file: File, *, author: Author = None) -> None:
+    """Write prices; one of the same provider, model and valid_from is replaced, the others stay.
+
+    All are checked before the first is written. A price that is there already is not written again, so a file can be put twice.
+    With --json one object a line for each price. Exit status: 0 written, 1 refused: a price is not legal, or another write came first.
+
+    Example:  router price put prices.json
+    """
+    prices = _read_prices(session, file)
+    store = await open_store(session)
+    written = [await _put(session, store, price, choose_author(author)) for price in prices]
+    session.emit(written, ("price", "valid from", "written"), _build_row, _list_fields, empty="no prices")
+
+
+@command()
+async def delete(
+    session: CommandSession,
+    provider: Provider,
+    model: Model = None,
+    *,
+    valid_from: Annotated[str | None, typer.Option("--valid-from", metavar="TIME", help="Only the price of this time.")] = None,
+) -> None:
+    """Delete the prices of a provider, or of one of its models; with --valid-from one of them. Exit status: 0 deleted, 1 there is none.
+
+    Example:  router price delete openai gpt-4o
+    """
+    from router.routing.prices.price import name_price, read_time
+
+    name = (provider,) if model is None else (provider, model)
+    store, at = await open_store(session), read_time(valid_from) if valid_from is not None else None
+    before = await store.find(*name)
+    version = await (store.delete(*name) if at is None else store.remove(provider, model, at))
+    target = name_price(provider, model)
+    after = None if at is None else {"version": version}
+    await record_write(session, "price delete", target, list_audit_values(before, at), after)
+    fields = {"ok": True, "provider": provider, "model": model, "valid_from": valid_from, "version": version, "deleted": True}
+    session.emit_one(fields, f"{target}{f' from {valid_from}' if valid_from is not None else ''}: deleted")
+
+
+def _read_prices(session: CommandSession, file: Path) -> Sequence[Price]:
+    """Raises PriceError, which names the place."""
+    import orjson
+
+    from router.routing.prices import PriceError, PriceList, parse_prices
+    from router.services.live_prices import check_currency
+
+    try:
+        prices = parse_prices(orjson.loads(read_bytes(file, "FILE", MAX_FILE_BYTES)))
+    except orjson.JSONDecodeError as exc:
+        raise PriceError(f"{file} is not JSON: {exc}") from None
+    check_currency(PriceList(tuple(prices)), session.settings.usage.currency)
+    return prices
+
+
+async def _put(session: CommandSession, store: PriceStore, price: Price, author: str) -> WrittenPrice:
+    from router.routing.prices import price_document
+    from router.routing.prices.price import name_price
+    from router.services.price_store import list_name
+
+    before = await store.find(*list_name(price))
+    written = await store.put(price, author=author)
+    if written.is_new:
+        target = name_price(price.provider_id, price.model)
+        after = {"version": written.price.version, **price_document(price)}
+        await record_write(session, "price put", target, list_audit_values(before, price.valid_from), after)
+    return written
+
+
+def _build_row(one: WrittenPrice) -> tuple[object, ...]:
+    from router.routing.prices.price import format_time
+
+    return (one.price.label, format_time(one.price.valid_from), "yes" if one.is_new else "no: it was there already")
+
+
+def _list_fields(one: WrittenPrice) -> dict[str, object]:
+    from router.routing.prices import price_document
+
+    return {"ok": True, "price": one.price.label, "is_new": one.is_new, **price_document(one.price), "version": one.price.version}

@@ -1,0 +1,123 @@
+"""The prices of this process at work, one attempt after the other.
+
+    open(request) ── take(piece) ── take(piece) ── … ── conclude() ──> PricedUsage, for the usage event
+                        └── estimate_so_far(): is the reservation spent?
+
+An attempt has the price that was in force when it began. A whole answer with told tokens teaches
+the ratio of its tenant, provider and model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+
+from msgspec.structs import replace
+
+from router.contracts.money import round_to_nanos
+from router.contracts.provider_request import ProviderRequest
+from router.core import ids
+from router.routing.prices.cost import PricedUsage, compute_cost, estimate_so_far
+from router.routing.prices.passed_by import PassedBy
+from router.routing.prices.price import Price
+from router.routing.prices.ratios import LearnedRatios, TokenRatios
+from router.routing.prices.table import PriceTable
+
+# So many characters of text in parameters or context are options, more of them a part of the prompt.
+OPTIONS = 512
+_SEPARATOR = "\n"
+
+
+class Pricing:
+    """`max_cost`: no attempt is billed above it, in the currency of the prices."""
+
+    def __init__(self, table: PriceTable, *, max_cost: float) -> None:
+        self.table = table
+        self.ratios = LearnedRatios()
+        self.max_nanos = round_to_nanos(Decimal(max_cost))
+
+    def open(self, request: ProviderRequest, *, at: float, model: str | None = None) -> PricedAttempt:
+        """Begin an attempt. `at`: seconds since the epoch, by the server's clock.
+
+        `model`: the registry's, until one is told.
+        """
+        return PricedAttempt(self, request, at, model if model is not None and ids.is_opaque(model) else None)
+
+
+class PricedAttempt:
+    """One call of a provider."""
+
+    __slots__ = ("_at", "_found", "_model", "_passed", "_pricing", "_provider_id", "_tenant_id")
+
+    def __init__(self, pricing: Pricing, request: ProviderRequest, at: float, model: str | None) -> None:
+        self._pricing = pricing
+        self._tenant_id, self._provider_id = request.tenant_id, request.provider_id
+        self._at = at
+        self._model = model
+        self._passed = PassedBy(*list_prompts(request))
+        self._found: tuple[str | None, Price | None, TokenRatios] | None = None
+
+    def take(self, data: str | bytes, metadata: Mapping[str, object]) -> None:
+        """Take what the provider sent: a piece of a stream, the last one too, or a whole answer."""
+        self._passed.take(data, metadata)
+
+    def estimate_so_far(self) -> int:
+        """What it has cost by now, in nanos; before anything came back: the least that it costs."""
+        _, price, ratios = self._find()
+        return estimate_so_far(price, self._passed, ratios)
+
+    def conclude(self, seconds: float, *, is_complete: bool) -> PricedUsage:
+        """The cost of an attempt that may have reached its provider.
+
+        `is_complete`: it ended well.
+        """
+        model, price, ratios = self._find()
+        usage = compute_cost(price, self._passed, seconds, ratios, self._pricing.max_nanos)
+        if is_complete and price is not None and price.characters_per_token is None:
+            self._teach(model)
+        return replace(usage, model=model)
+
+    def _find(self) -> tuple[str | None, Price | None, TokenRatios]:
+        """The model that the provider told, else the registry's, with its price and ratios."""
+        model = self._passed.told.model or self._model
+        if self._found is None or self._found[0] != model:
+            price = self._pricing.table.find(self._provider_id, model, self._at)
+            self._found = model, price, self._pricing.ratios.find(self._tenant_id, self._provider_id, model)
+        return self._found
+
+    def _teach(self, model: str | None) -> None:
+        passed = self._passed
+        told = passed.told
+        if told.input_tokens is None and told.output_tokens is None:
+            return
+        ratios = self._pricing.ratios.open(self._tenant_id, self._provider_id, model)
+        if told.input_tokens is not None:
+            ratios.input.learn(passed.input_counts, 0, told.input_tokens)
+        if told.output_tokens is not None and not passed.since_tokens.characters:
+            ratios.output.learn(passed.output_counts, passed.output_pieces, told.output_tokens)
+
+
+def list_prompts(request: ProviderRequest) -> list[str | bytes]:
+    """What the provider reads: the prompt, and long texts beside it.
+
+    So a text costs the same wherever it stands.
+    """
+    texts: list[str | bytes] = [request.body]
+    for part in (request.parameters, request.metadata):
+        found = list(_find_texts(part)) if part else []
+        if sum(map(len, found)) > OPTIONS:
+            texts += found
+    return texts
+
+
+def _find_texts(part: Mapping[str, object]) -> Iterator[str]:
+    """Every text in it, at any depth; a request's depth and size are bounded."""
+    waiting: list[object] = [part]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value + _SEPARATOR
+        elif isinstance(value, Mapping):
+            waiting.extend(value.values())
+        elif isinstance(value, list | tuple):
+            waiting.extend(value)

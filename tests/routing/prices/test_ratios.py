@@ -1,0 +1,122 @@
+"""What is learned of a tokenizer, and what it can never do (docs/reference/prices.md#learned)."""
+
+import random
+
+import pytest
+
+from router.routing.prices import LearnedRatios, TextCount, TokenRatio
+from router.routing.prices.ratios import LEAST, MAX_RATIOS, MIN_PIECES, MIN_SAMPLES, MOST
+from router.routing.prices.text_count import weigh
+
+ENGLISH, CHINESE, CODE = "The river rises in the hills above the village. " * 20, "这条河发源于村庄上方的山丘。" * 20, "x = [1, 2];\n" * 40
+
+
+def counts(text: str) -> list[int]:
+    found = TextCount()
+    found.add(text)
+    return found.counts
+
+
+def taught(*texts: tuple[str, float], pieces: int = 0, samples: int = 20) -> TokenRatio:
+    """Told so many times what was documented of each text."""
+    ratio = TokenRatio()
+    for _ in range(samples):
+        for text, times in texts:
+            ratio.learn(counts(text), pieces, round(times * weigh(counts(text))))
+    return ratio
+
+
+def times(ratio: TokenRatio, text: str, pieces: int = 0) -> float:
+    return ratio.estimate(counts(text), pieces) / weigh(counts(text))
+
+
+def test_before_there_are_samples_the_documented_ratio_holds() -> None:
+    ratio = TokenRatio()
+    for _ in range(MIN_SAMPLES - 1):
+        ratio.learn(counts(ENGLISH), 0, 1000)
+    assert times(ratio, ENGLISH) == pytest.approx(1, abs=0.01)
+    ratio.learn(counts(ENGLISH), 0, 1000)
+    assert ratio.estimate(counts(ENGLISH), 0) == pytest.approx(1000, rel=0.02)
+
+
+def test_each_kind_of_character_has_a_ratio_of_its_own() -> None:
+    ratio = taught((ENGLISH, 1.5), (CHINESE, 0.6), (CODE, 2.0))
+    for text, expected in ((ENGLISH, 1.5), (CHINESE, 0.6), (CODE, 2.0)):
+        assert times(ratio, text) == pytest.approx(expected, rel=0.03)
+
+
+def test_pieces_of_about_a_token_are_taken_for_tokens() -> None:
+    documented = round(weigh(counts(ENGLISH)))
+    ratio = TokenRatio()
+    assert ratio.estimate(counts(ENGLISH), round(documented * 1.2)) == round(documented * 1.2)
+    for pieces in (documented * 2, documented // 2, 1, len(ENGLISH)):
+        assert ratio.estimate(counts(ENGLISH), pieces) == documented
+
+
+def test_tokens_of_a_piece_are_learned_where_they_are_steadier_than_characters() -> None:
+    rng, ratio = random.Random(1), TokenRatio()
+    for _ in range(40):
+        pieces = rng.randint(20, 200)
+        ratio.learn(counts(rng.choice((ENGLISH, CHINESE, CODE)) * rng.randint(1, 5)), pieces, 3 * pieces)
+    text = counts(ENGLISH * 2)
+    assert ratio.estimate(text, 150) == 450
+    assert ratio.estimate(text, MIN_PIECES - 1) != 3 * (MIN_PIECES - 1)
+
+
+def test_characters_are_used_where_they_are_steadier_than_pieces() -> None:
+    rng, ratio = random.Random(1), TokenRatio()
+    for _ in range(40):
+        text = counts(ENGLISH * rng.randint(1, 5))
+        ratio.learn(text, rng.randint(MIN_PIECES, 500), round(1.5 * weigh(text)))
+    for pieces in (MIN_PIECES, 500):
+        assert times(ratio, ENGLISH, pieces) == pytest.approx(1.5, rel=0.02)
+
+
+def test_one_telling_is_one_sample_however_large_it_is() -> None:
+    ratio = taught((ENGLISH, 1.0), samples=40)
+    ratio.learn(counts(ENGLISH), 0, 10**9)
+    for _ in range(5):
+        ratio.learn(counts(ENGLISH), 0, round(weigh(counts(ENGLISH))))
+    assert times(ratio, ENGLISH) < 1 + MOST / 40
+
+
+@pytest.mark.parametrize(("told", "most"), [(10**9, MOST), (1, LEAST)])
+def test_no_telling_moves_an_estimate_beyond_its_bounds(told: int, most: float) -> None:
+    ratio = TokenRatio()
+    for _ in range(2000):
+        for text in (ENGLISH, CHINESE, CODE):
+            ratio.learn(counts(text), 50, told)
+    for text in (ENGLISH, CHINESE, CODE, ENGLISH + CODE):
+        for pieces in (0, 4, 10**6):
+            assert min(LEAST, most) * 0.99 <= times(ratio, text, pieces) <= max(MOST, most) * 1.01
+
+
+def test_a_later_tokenizer_replaces_what_was_learned() -> None:
+    ratio = taught((ENGLISH, 1.0), samples=300)
+    for _ in range(600):
+        ratio.learn(counts(ENGLISH), 0, round(2 * weigh(counts(ENGLISH))))
+    assert times(ratio, ENGLISH) == pytest.approx(2.0, rel=0.06)
+
+
+def test_any_text_has_a_token_and_no_text_has_none() -> None:
+    assert TokenRatio().estimate(counts("a"), 0) == 1
+    assert TokenRatio().estimate(counts(""), 0) == 0
+    ratio = TokenRatio()
+    ratio.learn(counts(""), 0, 5)
+    ratio.learn(counts("a"), 0, 0)
+    assert ratio.samples == 0
+
+
+def test_a_tenant_that_floods_the_ratios_keeps_no_other_s_out() -> None:
+    learned = LearnedRatios()
+    mine = [learned.open("acme", "openai", f"m{number}") for number in range(8)]
+    for number in range(4 * MAX_RATIOS):
+        learned.open("evil", "openai", f"m{number}")
+    assert [learned.find("acme", "openai", f"m{number}") for number in range(8)] == mine
+    assert len(learned) <= MAX_RATIOS * 9 // 8
+
+
+def test_looking_for_a_ratio_keeps_none() -> None:
+    learned = LearnedRatios()
+    learned.find("acme", "openai", None)
+    assert len(learned) == 0

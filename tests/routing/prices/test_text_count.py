@@ -1,0 +1,69 @@
+"""Characters by their kind: once, by pieces, however a text is cut (docs/reference/prices.md#estimate)."""
+
+import itertools
+import re
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.routing.prices import TextCount
+from router.routing.prices.text_count import KINDS
+
+NAMES = [name for name, _ in KINDS]
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "prices.md"
+
+
+def count(*pieces: str | bytes) -> dict[str, int]:
+    found = TextCount()
+    for piece in pieces:
+        found.add(piece)
+    return {name: number for name, number in zip(NAMES, found.counts, strict=True) if number}
+
+
+def test_each_script_has_its_kind() -> None:
+    assert count("Hello, world 42\n") == {"word": 2, "letter": 10, "digit": 2, "sign": 1, "line": 1}
+    assert count("größer") == {"word": 1, "letter": 4, "accented": 2}
+    assert count("Ελλάδα и Москва") == {"greek_cyrillic": 13}
+    assert count("سلام שלום") == {"hebrew_arabic": 8}
+    assert count("नमस्ते ไทย") == {"indic_thai": 9}
+    assert count("你好かな한글") == {"han_kana_hangul": 6}
+    assert count("“x”…") == {"word": 1, "letter": 1, "sign": 3}
+    assert count("🎉\x00") == {"other": 2}
+
+
+def test_spaces_count_beyond_the_first_of_several() -> None:
+    assert count("a b") == {"word": 2, "letter": 2}
+    assert count("    x") == {"space": 3, "word": 1, "letter": 1}
+
+
+def test_letters_after_a_digit_begin_a_word() -> None:
+    assert count("3f2b")["word"] == 2
+
+
+def test_bytes_that_are_no_text_are_counted_without_an_error() -> None:
+    assert sum(count(bytes(range(256))).values()) > 0
+    assert count("\ud800")  # half a surrogate pair
+
+
+@given(st.text(max_size=200), st.lists(st.integers(0, 200), max_size=5))
+def test_however_a_text_is_cut_the_counts_are_the_same(text: str, cuts: list[int]) -> None:
+    places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    assert count(*[text[begin:end] for begin, end in itertools.pairwise(places)]) == count(text)
+
+
+@given(st.text(max_size=100).map(lambda text: text.encode()), st.integers(0, 400))
+def test_bytes_may_be_cut_inside_a_character(data: bytes, cut: int) -> None:
+    assert count(data[:cut], data[cut:]) == count(data)
+
+
+@given(st.text())
+def test_every_character_is_counted(text: str) -> None:
+    found = TextCount()
+    found.add(text)
+    assert found.characters == len(text)
+
+
+def test_the_page_lists_the_kinds_with_their_weights() -> None:
+    rows = re.findall(r"^\| `(\w+)`[^|]*\| (\d+) \|$", PAGE.read_text(), re.MULTILINE)
+    assert [(name, int(weight)) for name, weight in rows] == list(KINDS)
