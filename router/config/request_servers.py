@@ -40,3 +40,11 @@ class ProvidersConfig(Group):
         default=512, description="invocations and streams in flight, a tenant at most as many as are free; more are told to ask again"
     )
     longest_ms: Millis = Field(default=600_000, description="an invocation or stream ends after this, whatever its deadline, milliseconds")
+    kept_bytes: int = Field(
+        default=64 * 1024 * 1024,
+        ge=1024 * 1024,
+        description="first answers, which the same request gets again within idempotency.ttl_ms, take at most so many bytes of memory",
+    )
+    unfinished_after_ms: Millis = Field(
+        default=30_000, description="an attempt whose router died is metered so long after its deadline, as an estimate, milliseconds"
+    )

@@ -5,6 +5,8 @@
     extension_error         status error       metadata.fault: request (its 4xx; it or its answer is too large), service (its 5xx),
                                                answer (no such answer)
     stream_overrun          status error       the stream came faster than this router read it
+    budget_exceeded         status error       a budget of the tenant has no room for it, or for more of it; metadata say which
+    overloaded              status error       what it does could not be billed now
     extension_not_found     status error       not in the registry, or not for this tenant
 
 Codes and classes are those of every extension (`failure`, `invoke`); here are the ways that only a stream has to fail.
@@ -24,6 +26,7 @@ from router.routing.extensions.failure import (
     EXTENSION_TIMED_OUT,
     EXTENSION_UNAVAILABLE,
     ExtensionFailure,
+    InvocationRefused,
     is_sent,
     make_unavailable,
 )
@@ -109,6 +112,8 @@ def failed_response(request: ProviderRequest, failure: ExtensionFailure, latency
 
 
 def _fault(failure: ExtensionFailure) -> dict[str, str]:
+    if isinstance(failure, InvocationRefused):
+        return dict(failure.details)
     if failure.code != EXTENSION_ERROR:
         return {}
     return {"fault": REQUESTS if not failure.is_callees else SERVICES if failure.is_passing else ANSWERS}

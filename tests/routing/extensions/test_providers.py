@@ -13,6 +13,7 @@ from router.routing.breakers import BreakerRegistry
 from router.routing.extensions import ExtensionRegistry, HealthTracker, Invoker, parse_entry
 from router.routing.extensions.ports import NullCaller
 from router.routing.extensions.providers import ProviderInvoker
+from tests.support.ledgers import KeptLedger
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")
 ENTRY = {"id": "echo", "type": "provider", "subject": "beamline.provider.echo.v1", "timeout_ms": 5_000}
@@ -47,7 +48,7 @@ class Asked:
 
     async def ask(self) -> None:
         chunks: list[StreamChunk] = []
-        await self.providers.stream(REQUEST, chunks.append, GIVEN_S)
+        await self.providers.stream(REQUEST, chunks.append, KeptLedger(), GIVEN_S)
         assert chunks[-1].done
 
     @asynccontextmanager

@@ -13,6 +13,7 @@ from router.routing.breakers import BreakerRegistry
 from router.routing.extensions import ExtensionRegistry, HealthTracker, Invoker, parse_entry
 from router.routing.extensions.ports import NullCaller
 from router.routing.extensions.providers import ProviderInvoker
+from tests.support.ledgers import KeptLedger
 from tests.support.waiting import until
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")
@@ -34,7 +35,7 @@ class OneStream:
         self.chunks: list[StreamChunk] = []
         self.pieces: asyncio.Queue[bytes] = asyncio.Queue()
         self.is_open = False
-        self.task = asyncio.create_task(providers.stream(REQUEST, self.chunks.append))
+        self.task = asyncio.create_task(providers.stream(REQUEST, self.chunks.append, KeptLedger()))
 
     @property
     def code(self) -> str | None:
