@@ -16,10 +16,11 @@ from router.operations.deadletters.journal import journal_bucket
 def list_in_order(settings: Settings, partitions: Sequence[str] = ()) -> list[StreamSpec]:
     """Every declared stream and those of the partitions, each before those of its effects: request, assignment, result, usage event.
 
-    What is spent of budgets comes before the usage events: each one that is settled there has its event in the later copy.
+    What is spent of budgets comes before the usage events: each one that is settled there has its event in the later copy. So do the
+    attempts of invocations: each one whose record is not in the copy has its event there.
     """
     streams, spent = settings.streams, f"KV_{settings.buckets.budgets_spent.name}"
-    usage = (streams.usage.name, streams.held.name)
+    usage = (f"KV_{settings.buckets.invocations.name}", streams.usage.name, streams.held.name)
     effects = (streams.assignments.name, streams.results.name, streams.acks.name, spent, *usage, streams.dlq.name)
     rank = {name: number for number, name in enumerate(effects, start=1)}
     buckets = len(rank) + 1  # written before their message is acked, whichever stream it stands in

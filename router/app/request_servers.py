@@ -11,11 +11,16 @@ from router.delivery.api import JetStream
 from router.delivery.calls.stream import Stream
 from router.delivery.connection import Connection, head_of
 from router.routing.extensions.providers import ProviderInvoker
+from router.services.assignment_claims import AssignmentClaims
+from router.services.attempt_store import AttemptStore
 from router.services.extension_invoker import ExtensionMetrics, build_extension_invoker
 from router.services.ingress_server import IngressServer
+from router.services.invocation_bill import BillingParts
+from router.services.invocation_budgets import InvocationBudgets
 from router.services.invocation_metering import InvocationMetering
 from router.services.provider_server import ProviderServer
 from router.services.reply_addresses import build_reply_addresses
+from router.services.unfinished_invocations import UnfinishedInvocations
 
 
 def build_ingress_server(context: AppContext) -> IngressServer:
@@ -28,13 +33,37 @@ def build_ingress_server(context: AppContext) -> IngressServer:
 def build_provider_server(context: AppContext) -> ProviderServer:
     addresses = build_reply_addresses(context.settings, context.connection, context.metrics, "providers")
     connection, settings = context.connections.providers, context.settings
-    metering = InvocationMetering(
-        JetStream(connection, settings.nats.js_domain),
-        context.assignments,
-        is_on=settings.usage.enabled,
-        max_cost=settings.results.max_cost,
-    )
+    metering = _build_metering(context, JetStream(connection, settings.nats.js_domain))
     return ProviderServer(connection, _build_provider_invoker(context), metering, addresses, settings)
+
+
+def _build_metering(context: AppContext, jetstream: JetStream) -> InvocationMetering:
+    buckets = context.settings.buckets
+    parts = BillingParts(
+        store=AttemptStore(jetstream, buckets.invocations.name),
+        claims=AssignmentClaims(jetstream, buckets.assignments_known.name, buckets.invocations.name),
+        assignments=context.assignments,
+        budgets=InvocationBudgets(context.budgets.table),
+        pricing=context.pricing,
+        clock=context.budgets.clock,
+        is_on=context.settings.usage.enabled,
+    )
+    return InvocationMetering(parts)
+
+
+def build_unfinished_invocations(context: AppContext) -> UnfinishedInvocations:
+    """What meters the attempts of routers that died, over the consumers' connection."""
+    settings, jetstream, bucket = context.settings, context.jetstream, context.settings.buckets.invocations.name
+    return UnfinishedInvocations(
+        jetstream,
+        bucket,
+        settings.streams.usage.name,
+        AttemptStore(jetstream, bucket),
+        AssignmentClaims(jetstream, settings.buckets.assignments_known.name, bucket),
+        context.budgets.clock,
+        after_s=settings.providers.unfinished_after_ms / 1000,
+        window_s=settings.streams.usage.duplicate_window_ms / 1000,
+    )
 
 
 def _build_provider_invoker(context: AppContext) -> ProviderInvoker:

@@ -9,7 +9,7 @@ from router.app.app_context import AppContext
 from router.app.consumer_child import ConsumerChild, DrainDeadline
 from router.app.decide_branch import DecideBranch
 from router.app.joined_subscription import JoinedSubscription
-from router.app.request_servers import build_ingress_server, build_provider_server
+from router.app.request_servers import build_ingress_server, build_provider_server, build_unfinished_invocations
 from router.config import DECIDE, Settings, list_standby
 from router.core.message import Message, Reply
 from router.delivery.api import JetStream
@@ -81,6 +81,8 @@ class SupervisionTree:
         helpers.append(Helper("violations", self._record_violations))
         helpers.append(Helper("assignment_shares", self._context.assignment_shares.run))
         helpers.append(Helper("dead_letter_shares", self._context.dead_letter_shares.run))
+        if self._context.settings.usage.enabled:
+            helpers.append(Helper("unfinished_invocations", build_unfinished_invocations(self._context).run))
         if self._context.settings.decide.partition is not None:
             helpers.append(Helper("partitions", self._build_partition_monitor().run))
         self._context.metrics.helper_failing.set_function(lambda: helper_states(helpers))

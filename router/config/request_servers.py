@@ -51,3 +51,11 @@ class ProvidersConfig(Group):
     longest_rate_limit_ms: LimitMillis = Field(
         default=600_000, description="it is left alone no longer than this, whatever time its result names, milliseconds"
     )
+    kept_bytes: int = Field(
+        default=64 * 1024 * 1024,
+        ge=1024 * 1024,
+        description="first answers, which the same request gets again within idempotency.ttl_ms, take at most so many bytes of memory",
+    )
+    unfinished_after_ms: Millis = Field(
+        default=30_000, description="an attempt whose router died is metered so long after its deadline, as an estimate, milliseconds"
+    )

@@ -46,6 +46,7 @@ class BucketsConfig(Group):
     policies: BucketConfig = BucketConfig(name="ROUTER_POLICIES", history=64)
     extensions: BucketConfig = BucketConfig(name="ROUTER_EXTENSIONS", history=64)
     assignments_known: BucketConfig = BucketConfig(name="ROUTER_ASSIGNMENTS_KNOWN", ttl_ms=DAY_MS)
+    invocations: BucketConfig = BucketConfig(name="ROUTER_INVOCATIONS")  # each goes when its attempt is metered
     attempts: BucketConfig = BucketConfig(name="ROUTER_ATTEMPTS", ttl_ms=60 * MINUTE_MS)
     figures: BucketConfig = BucketConfig(name="ROUTER_FIGURES", ttl_ms=10 * MINUTE_MS)  # older ones count for nothing
     canaries: BucketConfig = BucketConfig(name="ROUTER_CANARIES", ttl_ms=31 * DAY_MS)  # above the longest canary's time

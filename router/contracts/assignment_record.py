@@ -1,8 +1,9 @@
-"""The record of an assignment in the bucket `ROUTER_ASSIGNMENTS_KNOWN`, and the newest ack of a worker beside it.
+"""The record of an assignment in the bucket `ROUTER_ASSIGNMENTS_KNOWN`, with the newest ack of a worker and its invocation.
 
     key                             value
     {assignment id}                 {version, subject, headers, content?, reservation?, listed_cost?, assignment}  written once, as decided
     {assignment id}.ack             {status, message?, at_ms}                                      overwritten by each ack of a worker
+    {assignment id}.invoked         the attempt of an invocation that is its bill, or that there is none any more
 
 The assignment id is derived from the request identity. So a repeated request finds the record by its own identity, and a result or an
 ack finds it by the assignment id that it names. `content` is the digest of the request's content (`contracts.content`): with it the
@@ -91,6 +92,14 @@ ACK_SUFFIX = ".ack"  # no key of a record holds a dot, because `ids.key` escapes
 def assignment_ack_key(assignment_id: str) -> str:
     """The bucket's key of the newest ack of an assignment."""
     return ids.key(assignment_id) + ACK_SUFFIX
+
+
+INVOKED_SUFFIX = ".invoked"
+
+
+def invoked_key(assignment_id: str) -> str:
+    """The bucket's key of the attempt that is the assignment's bill: {tenant}.{attempt id} (`contracts.invocation_record`)."""
+    return ids.key(assignment_id) + INVOKED_SUFFIX
 
 
 def assignment_ack_bytes(ack: ExecAssignmentAck) -> bytes:

@@ -37,8 +37,8 @@ class ProviderResponse(Struct, frozen=True, kw_only=True):
     body: str | bytes = ""
     metadata: Mapping[str, str] = NO_METADATA
     latency_ms: int = 0  # as the router measured it
-    cost: float = 0.0  # as the provider told it
-    error_code: str | None = None  # invalid_request, unauthorized, overloaded, internal, or one of the extensions' four
+    cost: float = 0.0  # as it was billed, of the last attempt; metadata.cost is that of all
+    error_code: str | None = None  # invalid_request, unauthorized, overloaded, budget_exceeded, internal, or one of the extensions' four
     error_message: str | None = None
     timestamp_ms: int = 0
 

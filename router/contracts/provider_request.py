@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from router.contracts import field_readers
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, value_of
+from router.contracts.content import TRACE_FIELDS
 from router.contracts.extension import MAX_METADATA_BYTES
 from router.contracts.field_readers import Object
 from router.contracts.headers import is_supported_version
@@ -48,6 +49,17 @@ class ProviderRequest(Struct, frozen=True, kw_only=True):
     parameters: Mapping[str, object] = NOTHING
     metadata: Mapping[str, object] = NOTHING
     wants_protobuf: bool = False
+    has_own_id: bool = False  # the asker chose it, so it may ask for the same again
+
+    def digest(self) -> str:
+        """Equal for requests that ask for the same, whatever their trace and order of keys (docs/reference/contracts.md#same-request)."""
+        asked = {
+            "provider_id": self.provider_id,
+            **text_fields("body", self.body),
+            "parameters": dict(self.parameters),
+            "metadata": {name: value for name, value in self.metadata.items() if name not in TRACE_FIELDS},
+        }
+        return ids.sha256_hex(orjson.dumps(asked, option=orjson.OPT_SORT_KEYS))
 
 
 def read_request(
@@ -61,15 +73,17 @@ def read_request(
     tenant_id = field_readers.read_tenant(headers, body)
     if tenant_id is None:
         raise missing_field("tenant_id", "tenant_id")
+    own_id = field_readers.read_id(body, "message_id") or field_readers.read_message_id(headers, {})
     return ProviderRequest(
         provider_id=_provider_id(body),
         tenant_id=tenant_id,
-        request_id=field_readers.read_id(body, "message_id") or field_readers.read_message_id(headers, {}) or str(uuid.uuid4()),
+        request_id=own_id or str(uuid.uuid4()),
         trace_id=field_readers.read_trace(headers, body) or uuid.uuid4().hex,
         body=_prompt(body),
         parameters=_mapping(body, "parameters"),
         metadata={**_mapping(body, "metadata"), **_mapping(body, "context")},
         wants_protobuf=is_protobuf_wanted(headers),
+        has_own_id=own_id is not None,
     )
 
 

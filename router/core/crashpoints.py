@@ -8,6 +8,10 @@ As `kill -9` would: no cleanup, no flush, exit status 137. Without that variable
     after_commit                    they are stored and committed; no reply is sent
     after_ack                      the ack is written, and may be lost with the process
 
+    invocation_recorded                an attempt's record is stored; its provider is not called
+    invocation_ended                 the provider has answered, or failed; no usage event is published
+    invocation_metered               the usage event is stored; the attempt's record stands, and no answer went out
+
     replay_noted                     a replay of dead letters recorded its targets; no message is published
     replay_posted   replay_proven    messages are being published, or stored; their dead letters still exist
     replay_removed                   the dead letters of one batch are deleted; the next batch is not started

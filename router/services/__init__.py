@@ -8,6 +8,7 @@ extension_*, live_extensions               the same for extensions, and how this
 breakers, shared_breakers                  the breakers of this process; their openings on the other instances
 known_assignments, finished_assignments    the bucket of assignments; the removal of those that are done
 provider_server, ingress_*                 requests that are no decide requests, answered
+invocation_*, attempt_store, first_responses, assignment_claims, unfinished_invocations    what invocations cost, billed once
 partition_leases, partition_monitor        who takes a partition of the decide subject, and whether any router does
 live_requests                              decide requests answered from their live copies
 workers, alerts, violations                who works, and what operators hear of it

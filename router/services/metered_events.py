@@ -10,6 +10,7 @@ from router.core.bounded_cache import BoundedCache
 from router.core.errors import BrokerRefused, BrokerUnavailable
 from router.core.outcome import PublishAck
 from router.delivery.api import JetStream, StoredMessage, nanos
+from router.routing.reports.invocation_events import ATTEMPT_HEADER
 from router.routing.reports.later_outcomes import MeteredEvent
 
 LIMIT = 10_000  # events kept, some 10 MB; each tenant has a share
@@ -44,4 +45,6 @@ class StoredUsage:
 
 def _read_event(stored: StoredMessage) -> MeteredEvent | None:
     event = read_usage_event(stored.data)
-    return None if event is None else MeteredEvent(event, nanos(stored.time), stored.headers.get(RESERVATION_HEADER))
+    if event is None:
+        return None
+    return MeteredEvent(event, nanos(stored.time), stored.headers.get(RESERVATION_HEADER), ATTEMPT_HEADER in stored.headers)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from router.config import Settings
-from router.contracts import assignment_record, version_record
+from router.contracts import assignment_record, invocation_record, version_record
 from router.contracts.audit_event import read_audit_event
 from router.contracts.breaker_record import read_breaker_record
 from router.contracts.canary_record import read_canary_record
@@ -66,6 +66,7 @@ def list_readers(settings: Settings) -> Mapping[str, Read]:
         f"KV_{buckets.prices.name}": lambda _, data: version_record.read_record(data),
         f"KV_{buckets.budgets_spent.name}": _read_spent,
         f"KV_{buckets.assignments_known.name}": _read_known_assignment,
+        f"KV_{buckets.invocations.name}": lambda _, data: invocation_record.read_record(data),
         f"KV_{buckets.breakers.name}": read_breaker_record,
         f"KV_{buckets.figures.name}": read_figures_record,
         f"KV_{buckets.canaries.name}": read_canary_record,
@@ -79,7 +80,9 @@ def _read_spent(key: str, data: bytes) -> object:
 
 
 def _read_known_assignment(key: str, data: bytes) -> object:
-    """The bucket holds a record and the newest ack of each assignment."""
+    """The bucket holds a record, the newest ack and the invocation of each assignment."""
+    if key.endswith(assignment_record.INVOKED_SUFFIX):
+        return data.decode("ascii")
     is_ack = key.endswith(assignment_record.ACK_SUFFIX)
     return assignment_record.read_assignment_ack(data) if is_ack else assignment_record.read_record(data)
 

@@ -148,6 +148,14 @@ CLIENT_ACTIONS = (
     ClientAction("write the bucket of prices", "tell", "$KV.ROUTER_PRICES.scratch", ("operator",)),
     ClientAction("write what is spent of budgets", "tell", "$KV.ROUTER_BUDGETS_SPENT.scratch", ("router",)),
     ClientAction("write the tokens of rate limits", "tell", "$KV.ROUTER_RATE_LIMITS.scratch", ("router",)),
+    ClientAction("record an attempt to invoke a provider", "tell", "$KV.ROUTER_INVOCATIONS.scratch", ("router",)),
+    ClientAction(
+        "delete the record of an attempt to invoke a provider",
+        "ask",
+        f"{_API}STREAM.MSG.DELETE.KV_ROUTER_INVOCATIONS",
+        ("router",),
+        {"seq": 1},
+    ),
     ClientAction(
         "listen to the bucket of policies",
         "ask",

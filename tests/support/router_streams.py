@@ -34,12 +34,22 @@ async def publish_result(nc: Client, settings: Settings, data: bytes, headers: d
     await nc.jetstream().publish(settings.results.subject, data, headers=headers)
 
 
-async def store_assignment(nc: Client, settings: Settings, name: object, provider: str = "openai", tenant: str = "acme") -> Json:
+async def store_assignment(  # noqa: PLR0917 - tests name what matters
+    nc: Client, settings: Settings, name: object, provider: str = "openai", tenant: str = "acme", reservation: str | None = None
+) -> Json:
     """Make an assignment known, as a router does that pushes one; the ids that its result names."""
     request = a_route_request(f"r-{name}", tenant)
     decision = Decision(provider, "weighted", 50, 800, 0.01, {"policy_id": "default", "policy_version": "1"})
     record = record_bytes(
-        build_record(f"a-{name}", request, decision, subject=settings.assignment.subjects[0], traceparent=None, content=None)
+        build_record(
+            f"a-{name}",
+            request,
+            decision,
+            subject=settings.assignment.subjects[0],
+            traceparent=None,
+            content=None,
+            reservation=reservation,
+        )
     )
     await nc.jetstream().publish(f"$KV.{settings.buckets.assignments_known.name}.{ids.key(f'a-{name}')}", record)
     return {"assignment_id": f"a-{name}", "request_id": f"r-{name}", "tenant_id": tenant}

@@ -47,6 +47,7 @@ def names_for(url: str, prefix: str) -> dict[str, object]:
         "buckets.prices.name": f"{upper}_PRICES",
         "buckets.budgets_spent.name": f"{upper}_BUDGETS_SPENT",
         "buckets.rate_limits.name": f"{upper}_RATE_LIMITS",
+        "buckets.invocations.name": f"{upper}_INVOCATIONS",
         "buckets.policies.name": f"{upper}_POLICIES",
         "buckets.extensions.name": f"{upper}_EXTENSIONS",
     }

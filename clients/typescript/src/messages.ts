@@ -1267,7 +1267,7 @@ export interface ProviderResponse {
    */
   latency_ms: number;
   /**
-   * as the provider said
+   * as it was billed, of the last attempt; metadata.cost is that of all
    */
   cost: number;
   error_code?: string;

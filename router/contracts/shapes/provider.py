@@ -81,7 +81,7 @@ def build_provider_response(_: ShapeLimits) -> MessageShape:
         "payload_encoding": _ENCODING,
         "metadata": refer("strings"),
         "latency_ms": {"type": "integer", "minimum": 0, "description": "as the router measured it"},
-        "cost": {"type": "number", "minimum": 0, "description": "as the provider said"},
+        "cost": {"type": "number", "minimum": 0, "description": "as it was billed, of the last attempt; metadata.cost is that of all"},
         "error_code": _TEXT,
         "error_message": _TEXT,
         "timestamp_ms": {"type": "integer", "minimum": 0, "description": "milliseconds since the epoch"},

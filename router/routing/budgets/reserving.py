@@ -82,6 +82,17 @@ class TenantBudgets:
             self._on_charge(request, Charge(covered, BudgetReservation(self._life, nanos, policy_id, leases)))
         return ()
 
+    def reserve_amount(self, nanos: int, policy_id: str | None, provider_id: str) -> Charge | Sequence[BudgetSlice]:
+        """Reserve so much for an invocation; the slices that have no room, and then nothing is reserved. Raises SliceShort."""
+        now = self._clock()
+        covered = [one for one in self.slices if one.budget.is_for(policy_id, provider_id)]
+        if not all(one.has_room(nanos, now) for one in covered):
+            return _refuse(covered, nanos, now)
+        for one in covered:
+            one.charge(nanos)
+        leases = {one.budget.budget_id: one.number for one in covered}
+        return Charge(covered, BudgetReservation(self._life, nanos, policy_id or "", leases))
+
 
 def _refuse(covered: Sequence[BudgetSlice], nanos: int, now: float) -> Sequence[BudgetSlice]:
     short = [one for one in covered if not one.has_room(nanos, now)]

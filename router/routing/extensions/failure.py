@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from router.contracts.failure_class import FailureClass, classify_number
 from router.core.errors import BrokerUnavailable, ConnectionLost, RouterError
 
@@ -69,6 +71,14 @@ def make_refused(message: str, fault: str, retry_after_ms: int | None = None) ->
     )
 
 
+class InvocationRefused(ExtensionFailure):
+    """The router does not ask the provider, or no longer; no fault of the provider's. `details` reach the asker."""
+
+    def __init__(self, code: str, message: str, details: Mapping[str, str], *, was_sent: bool = False) -> None:
+        super().__init__(code, message, "refused", is_callees=False, was_sent=was_sent)
+        self.details = details
+
+
 class ServiceDeadlineExceeded(ExtensionFailure):
     """The service answered 504: the time that it was given was over, and it stopped."""
 
@@ -76,14 +86,6 @@ class ServiceDeadlineExceeded(ExtensionFailure):
 def is_sent(exc: ExtensionFailure | BrokerUnavailable) -> bool:
     """Whether the call that raised this may have reached its service."""
     return exc.was_sent if isinstance(exc, ExtensionFailure) else isinstance(exc, ConnectionLost)
-
-
-def mark_sent(exc: ExtensionFailure | BrokerUnavailable) -> ExtensionFailure | BrokerUnavailable:
-    """The same failure, of a call whose earlier attempt was sent."""
-    if not isinstance(exc, ExtensionFailure):
-        return ConnectionLost(str(exc))
-    exc.was_sent = True
-    return exc
 
 
 def make_unavailable() -> ExtensionFailure:

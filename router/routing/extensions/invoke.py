@@ -29,10 +29,8 @@ from router.routing.extensions.failure import (
     ExtensionFailure,
     ServiceDeadlineExceeded,
     find_fault,
-    is_sent,
     make_refused,
     make_unavailable,
-    mark_sent,
     short_timeout_failure,
 )
 from router.routing.extensions.health import HealthTracker
@@ -45,6 +43,9 @@ DEADLINE_STATUS = 504  # the status by which a service says that the call's dead
 LONGEST_ERROR = 200  # characters of an extension's own words that reach the requester
 
 T = TypeVar("T")
+Read = Callable[[bytes], T]
+Before = Callable[[float], Awaitable[None]]  # of a call; how long it may take
+Attempt = Callable[["ExtensionCall", Read[T]], Awaitable[T]]
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -88,30 +89,35 @@ class Invoker:
         """The encoded headers of calls, made once for all calls that share them."""
         return self._caller.head(headers)
 
-    def invoke(self, call: ExtensionCall, read: Callable[[bytes], T]) -> Awaitable[T]:
-        """The answer as `read` returns it. Raises ExtensionFailure; BrokerUnavailable when the broker failed."""
-        return self._retry(call, read) if call.retry else self._attempt(call, read)
+    def invoke(self, call: ExtensionCall, read: Read[T], attempt: Attempt[T] | None = None) -> Awaitable[T]:
+        """The answer as `read` returns it. Raises ExtensionFailure; BrokerUnavailable when the broker failed.
 
-    async def _retry(self, call: ExtensionCall, read: Callable[[bytes], T]) -> T:
-        pause_s, left, any_sent = RETRY_PAUSE_S, call.retry, False
+        `attempt`: what makes each attempt, around `Invoker.attempt`.
+        """
+        attempt = attempt or self.attempt
+        return self._retry(call, read, attempt) if call.retry else attempt(call, read)
+
+    async def _retry(self, call: ExtensionCall, read: Read[T], attempt: Attempt[T]) -> T:
+        pause_s, left = RETRY_PAUSE_S, call.retry
         while True:
             try:
-                return await self._attempt(call, read)
+                return await attempt(call, read)
             except (ExtensionFailure, BrokerUnavailable) as exc:
-                any_sent = any_sent or is_sent(exc)
                 if not left or not _is_passing(exc) or self._now() + pause_s >= call.deadline:
-                    if any_sent and not is_sent(exc):
-                        raise mark_sent(exc) from exc.__cause__
                     raise
             await self._sleep(pause_s)
             pause_s, left = pause_s * 2, left - 1
 
-    async def _attempt(self, call: ExtensionCall, read: Callable[[bytes], T]) -> T:
-        """One attempt. A single coroutine around the call: the steps before and after it do not wait."""
+    async def attempt(self, call: ExtensionCall, read: Read[T], before: Before | None = None) -> T:
+        """One attempt. A single coroutine around the call: the steps before and after it do not wait, but `before`, which may refuse."""
         route, began = call.route, self._now()
         timeout_s = min(call.timeout_s, call.deadline - began)
         breaker, permit = self._acquire(call, timeout_s)
         try:
+            if before is not None:
+                await before(timeout_s)
+                began = self._now()
+                timeout_s = min(call.timeout_s, call.deadline - began)
             answer = _read(await self._caller.call(route.subject, call.data, call.head, timeout_s), read)
         except Exception as exc:  # every failure is counted by the breaker, and goes to the caller
             failure = _failure_of(exc, call, timeout_s)
@@ -175,7 +181,7 @@ NULL_BREAKER = NullBreaker()
 AnyBreaker = CircuitBreaker | NullBreaker
 
 
-def _read(answered: ExtensionReply, read: Callable[[bytes], T]) -> T:
+def _read(answered: ExtensionReply, read: Read[T]) -> T:
     if answered.error_code is not None:
         raise _failure_from_error(answered, answered.error_code)
     try:

@@ -1,4 +1,4 @@
-"""The ports of this room: one that calls a subject, one that counts calls."""
+"""The ports of this room: one that calls a subject, one that counts calls, one that bills what reaches a provider."""
 
 from __future__ import annotations
 
@@ -50,6 +50,28 @@ class ExtensionMeter(Protocol):
 
     def on_tolerated(self, extension_id: str, kind: str, policy_id: str, code: str) -> None:
         """It failed, or rejected, and its mode says `warn`."""
+
+
+class InvocationLedger(Protocol):
+    """One invocation of a provider, attempt by attempt (docs/reference/extensions.md#metered).
+
+    begin ── stored ──> the call ── take, for each thing that comes back ──> end
+    """
+
+    async def begin(self, model: str | None, timeout_s: float) -> None:
+        """Record an attempt that calls the provider next, for at most `timeout_s`. `model`: the registry's.
+
+        Raises ExtensionFailure where the provider must not be called.
+        """
+
+    def take(self, data: str | bytes, metadata: Mapping[str, str]) -> None:
+        """The provider has sent this."""
+
+    def require_budget(self) -> None:
+        """Raises ExtensionFailure where the budget has no room for what has come by now."""
+
+    def end(self, status: str, *, was_sent: bool = True) -> None:
+        """The attempt that was begun last has ended; nothing where none is open. `was_sent`: it may have reached the provider."""
 
 
 class NullCaller:

@@ -5,6 +5,8 @@
     extension_error         status error       metadata.fault: request (it or its answer is too large, or a number of the class
                                                request), rate_limit (429), service (any other number), answer (no such answer)
     stream_overrun          status error       the stream came faster than this router read it
+    budget_exceeded         status error       a budget of the tenant has no room for it, or for more of it; metadata say which
+    overloaded              status error       what it does could not be billed now
     extension_not_found     status error       not in the registry, or not for this tenant
 
 Codes and classes are those of every extension (`failure`, `invoke`); here are the ways that only a stream has to fail.
@@ -35,6 +37,7 @@ from router.routing.extensions.failure import (
     REQUESTS,
     SERVICES,
     ExtensionFailure,
+    InvocationRefused,
     find_fault,
     is_sent,
     make_refused,
@@ -123,6 +126,8 @@ def failed_response(request: ProviderRequest, failure: ExtensionFailure, latency
 
 
 def _fault(failure: ExtensionFailure) -> dict[str, str]:
+    if isinstance(failure, InvocationRefused):
+        return dict(failure.details)
     if failure.code != EXTENSION_ERROR:
         return {}
     fault = failure.fault or (REQUESTS if not failure.is_callees else SERVICES if failure.is_passing else ANSWERS)

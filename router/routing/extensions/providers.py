@@ -6,31 +6,30 @@
 The tenant, `metadata.policy_id` and the router's own environment choose among versions; the request's id draws the instance. A
 provider has its entry's `timeout_ms` for an answer, and for each piece of a stream; never more than the caller still waits.
 Breaker, health and retries are those of every extension; a stream is never requested twice, since its pieces are sent already.
+Each attempt is told to an `InvocationLedger` before its call and at its end: what reached a provider is billed.
 A caller with a short timeout must not open the breaker for all others: only the end of the provider's own time is its fault.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncIterable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
-
-from msgspec import Struct
 
 from router.contracts.extension import DEADLINE
 from router.contracts.provider import SUCCESS, ProviderResponse
 from router.contracts.provider_call import STREAM_HEADER, ProviderAnswer, call_bytes, call_headers, read_answer
 from router.contracts.provider_request import ProviderRequest
 from router.core.clock import Clock, now_ms, steady
-from router.core.errors import RouterError
+from router.core.errors import BrokerUnavailable, RouterError
 from router.routing.breakers import BreakerRegistry
 from router.routing.extensions.entry import PROVIDER
-from router.routing.extensions.failure import EXTENSION_UNAVAILABLE, ExtensionFailure
+from router.routing.extensions.failure import EXTENSION_UNAVAILABLE, ExtensionFailure, is_sent
 from router.routing.extensions.health import HealthTracker
 from router.routing.extensions.invoke import PERMIT_GRACE_S, ExtensionCall, Invoker
-from router.routing.extensions.ports import ExtensionMeter
-from router.routing.extensions.provider_failure import caller_deadline_failure, failed_response, failure_of, make_not_found
+from router.routing.extensions.ports import ExtensionMeter, InvocationLedger
+from router.routing.extensions.provider_failure import caller_deadline_failure, failed_response, failure_of, make_not_found, status_of
 from router.routing.extensions.registry import ExtensionRegistry, Route
 from router.routing.extensions.relay import ProviderMessage, Send, StreamRelay
 from router.routing.extensions.stream_outcome import StreamOutcome
@@ -51,13 +50,6 @@ class StreamOpener(Protocol):
 
         Asking raises BrokerUnavailable, or Poison for what the broker would never take; reading CallTimeout, NoResponders, ConnectionLost.
         """
-
-
-class InvocationEnd(Struct, frozen=True):
-    """What came of an invocation. `was_sent`: its request may have reached the provider."""
-
-    response: ProviderResponse
-    was_sent: bool = True
 
 
 class ProviderInvoker:
@@ -88,47 +80,51 @@ class ProviderInvoker:
         self._longest_s = longest_s
         self._now = now
 
-    async def invoke(self, request: ProviderRequest, left_s: float | None = None) -> InvocationEnd:
-        """The provider's answer, or a response that says why there is none. `left_s`: seconds that the caller still waits."""
+    async def invoke(self, request: ProviderRequest, ledger: InvocationLedger, left_s: float | None = None) -> ProviderResponse:
+        """The provider's answer, or a response that says why there is none. `left_s`: seconds that the caller still waits.
+
+        The attempt that was answered, or whose time is over, is still open in the ledger afterwards: the caller ends it.
+        """
         begun, left_s = self._now(), min(USUAL_S if left_s is None else left_s, self._longest_s)
         route = self._route(request)
         if route is None:
-            return _fail(request, make_not_found(request), 0.0)
+            return failed_response(request, make_not_found(request), 0.0)
+        attempts = _LedgerAttempts(self._invoker, ledger)
         try:
             async with asyncio.timeout(left_s):
                 call = _call(route, request, self._invoker.head(call_headers(request)), begun + left_s + CALLER_SLACK_S)
-                answer = await self._invoker.invoke(call, lambda data: read_answer(data, request.provider_id))
+                answer = await self._invoker.invoke(call, lambda data: read_answer(data, request.provider_id), attempts.attempt)
         except TimeoutError:
-            return _fail(request, caller_deadline_failure(left_s), self._ms_since(begun))
+            return failed_response(request, caller_deadline_failure(left_s), self._ms_since(begun))
         except RouterError as exc:
-            return _fail(request, failure_of(exc), self._ms_since(begun))
-        return InvocationEnd(_build_response(request, answer, self._ms_since(begun)))
+            return failed_response(request, failure_of(exc), self._ms_since(begun))
+        ledger.take(answer.body, answer.metadata)
+        return _build_response(request, answer, self._ms_since(begun))
 
-    async def stream(self, request: ProviderRequest, send: Send, left_s: float | None = None) -> bool:
+    async def stream(self, request: ProviderRequest, send: Send, ledger: InvocationLedger, left_s: float | None = None) -> None:
         """Pass the provider's chunks to `send`, up to a last one that says how it ended. The app cancels it when no reader is left.
 
-        Returns whether the request may have reached the provider.
+        Its attempt is still open in the ledger where this is cancelled.
         """
-        relay = StreamRelay(request, send, self._now)
+        relay = StreamRelay(request, send, ledger, self._now)
         left_s = min(USUAL_STREAM_S if left_s is None else left_s, self._longest_s)
         route = self._route(request)
         if route is None:
             relay.fail(make_not_found(request))
-            return False
+            return
         outcome = self._begin_stream(route, request.tenant_id, left_s)
         if outcome is None:
             relay.fail(ExtensionFailure(EXTENSION_UNAVAILABLE, "its circuit breaker is open", "open"))
-            return False
+            return
         try:
-            failure = await self._relay(relay, route, request, left_s, outcome)
+            failure = await self._relay(relay, route, request, left_s, outcome, ledger)
         except BaseException:  # also a cancellation, when no reader is left: it frees the probe's place
             outcome.cancel()
             raise
-        was_sent = failure is None or failure.was_sent
+        ledger.end(SUCCESS if failure is None else status_of(failure), was_sent=failure is None or failure.was_sent)
         if failure is not None and relay.latency_ms >= (left_s - CALLER_SLACK_S) * 1000:
             failure = caller_deadline_failure(left_s)  # the provider saw the caller's deadline pass before this router did
         outcome.end(failure, relay.latency_ms)
-        return was_sent
 
     def _begin_stream(self, route: Route, tenant_id: str, left_s: float) -> StreamOutcome | None:
         """None: the breaker is open. A probe has the time of its first piece, as a plain call has that of its answer."""
@@ -139,12 +135,19 @@ class ProviderInvoker:
             return None
         return StreamOutcome(breaker, permit, self._health, self._meter, self._now)
 
-    async def _relay(
-        self, relay: StreamRelay, route: Route, request: ProviderRequest, left_s: float, outcome: StreamOutcome
+    async def _relay(  # noqa: PLR0917 - the parts of one stream
+        self,
+        relay: StreamRelay,
+        route: Route,
+        request: ProviderRequest,
+        left_s: float,
+        outcome: StreamOutcome,
+        ledger: InvocationLedger,
     ) -> ExtensionFailure | None:
         headers = {**call_headers(request), STREAM_HEADER: "true", DEADLINE: str(int(left_s * 1000))}
         try:
             async with asyncio.timeout(left_s):
+                await ledger.begin(find_model(route), left_s)
                 async with self._streams(route.subject, call_bytes(request, route.config), headers, route.timeout_ms / 1000) as pieces:
                     return await relay.run(pieces, outcome.on_first_piece)
         except TimeoutError:
@@ -169,6 +172,28 @@ class ProviderInvoker:
         return (self._now() - begun) * 1000
 
 
+class _LedgerAttempts:
+    """Each attempt of one plain invocation, told to its ledger."""
+
+    def __init__(self, invoker: Invoker, ledger: InvocationLedger) -> None:
+        self._invoker = invoker
+        self._ledger = ledger
+
+    async def attempt(self, call: ExtensionCall, read: Callable[[bytes], ProviderAnswer]) -> ProviderAnswer:
+        model = find_model(call.route)
+        try:
+            return await self._invoker.attempt(call, read, lambda timeout_s: self._ledger.begin(model, timeout_s))
+        except (ExtensionFailure, BrokerUnavailable) as exc:
+            self._ledger.end(status_of(failure_of(exc)), was_sent=is_sent(exc))
+            raise
+
+
+def find_model(route: Route) -> str | None:
+    """What the operator says of a provider that tells no model itself."""
+    model = route.config.get("model")
+    return model if isinstance(model, str) else None
+
+
 def _build_response(request: ProviderRequest, answer: ProviderAnswer, latency_ms: float) -> ProviderResponse:
     return ProviderResponse(
         request_id=request.request_id,
@@ -179,10 +204,6 @@ def _build_response(request: ProviderRequest, answer: ProviderAnswer, latency_ms
         latency_ms=round(latency_ms),
         timestamp_ms=now_ms(),
     )
-
-
-def _fail(request: ProviderRequest, failure: ExtensionFailure, latency_ms: float) -> InvocationEnd:
-    return InvocationEnd(failed_response(request, failure, latency_ms), failure.was_sent)
 
 
 def _call(route: Route, request: ProviderRequest, head: bytes, deadline: float) -> ExtensionCall:

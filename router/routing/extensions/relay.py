@@ -21,6 +21,7 @@ from router.contracts.provider_request import ProviderRequest
 from router.core.clock import Clock, steady
 from router.core.errors import RouterError
 from router.routing.extensions.failure import ExtensionFailure
+from router.routing.extensions.ports import InvocationLedger
 from router.routing.extensions.provider_failure import check_refused, chunk_metadata, failure_of, read_failure
 
 Send = Callable[[StreamChunk], None]
@@ -37,11 +38,14 @@ class ProviderMessage(Protocol):
 
 
 class StreamRelay:
-    """One stream on its way. `send` takes each chunk at once and never waits; for one that it cannot send it raises ExtensionFailure."""
+    """One stream on its way. `send` takes each chunk at once and never waits; for one that it cannot send it raises ExtensionFailure.
 
-    def __init__(self, request: ProviderRequest, send: Send, now: Clock = steady) -> None:
+    `ledger` hears what the provider sends, and ends a stream for which the budget has no more room."""
+
+    def __init__(self, request: ProviderRequest, send: Send, ledger: InvocationLedger, now: Clock = steady) -> None:
         self._request = request
         self._send = send
+        self._ledger = ledger
         self._now = now
         self._begun = now()
         self._count = 0
@@ -57,11 +61,13 @@ class StreamRelay:
             async for piece in pieces:
                 check_refused(piece.headers)
                 chunk = read_piece(piece.data, self._request.provider_id)
+                self._ledger.take(chunk.data, chunk.metadata)
                 if chunk.done:
                     return self._finish(chunk)
                 if not self._count:
                     on_first_piece()
                 self._pass_on(chunk)
+                self._ledger.require_budget()
         except RouterError as exc:
             failure = failure_of(exc)
             self.fail(failure)

@@ -4,7 +4,8 @@
     timeout, cancelled                  success, error          an adjustment: the later one's cost counts in place of the first
     timeout, cancelled                  timeout, cancelled      nothing
     success, error                      any                     nothing: they are final
-    an invocation                       any                     nothing: the router saw what it cost, and the worker says it
+    an invocation                       success, error, dearer  an adjustment: the work cost more than the invocation alone
+    an invocation                       any other               nothing: the router saw what it cost, and the worker says it
     held                                any                     nothing: an operator decides
     older than a duplicate window       any                     nothing
 
@@ -24,15 +25,18 @@ from router.contracts.usage import UsageEvent, identity
 
 REPLACED = frozenset({"timeout", "cancelled"})
 FINAL = frozenset({"success", "error"})
-INVOCATION = "provider.invoke"  # what the event types of invocations begin with
 
 
 class MeteredEvent(Struct, frozen=True):
-    """A usage event as the stream has it. `stored_ns`: stream time; `reservation`: its header."""
+    """A usage event as the stream has it. `stored_ns`: stream time; `reservation`: its header.
+
+    `is_invocation`: by a header that only the router sets; a job's type may be any text.
+    """
 
     event: UsageEvent
     stored_ns: int
     reservation: str | None = None
+    is_invocation: bool = False
 
 
 def may_follow(event: UsageEvent) -> bool:
@@ -49,7 +53,8 @@ def is_same(stored: UsageEvent, event: UsageEvent) -> bool:
 def make_correction(first: MeteredEvent, later: UsageEvent, stored_ns: int, window_ns: int) -> UsageEvent | None:
     """Return the adjustment by which the later outcome replaces the first; None: it does not. `stored_ns`: when its result was."""
     event = first.event
-    if not is_replaced(event, later) or stored_ns - first.stored_ns > window_ns:
+    is_open = is_dearer(event, later) if first.is_invocation else is_replaced(event, later)
+    if not is_open or stored_ns - first.stored_ns > window_ns:
         return None
     amount = difference(later.cost, event.cost)
     if not amount and later.told_cost is None:
@@ -61,7 +66,12 @@ def make_correction(first: MeteredEvent, later: UsageEvent, stored_ns: int, wind
 def is_replaced(first: UsageEvent, later: UsageEvent) -> bool:
     """Whether the later outcome's cost counts in place of the first one's."""
     is_open = first.status in REPLACED and first.told_cost is None and first.adjustment is None
-    return is_open and later.status in FINAL and later.adjustment is None and not first.event_type.startswith(INVOCATION)
+    return is_open and later.status in FINAL and later.adjustment is None
+
+
+def is_dearer(first: UsageEvent, later: UsageEvent) -> bool:
+    """Whether work cost more than the invocation that is its bill: its tenant may invoke a provider for next to nothing under its id."""
+    return first.adjustment is None and later.adjustment is None and later.status in FINAL and later.cost > first.cost
 
 
 def _number(amount: Decimal) -> float:

@@ -13,6 +13,7 @@ from router.routing.extensions import ExtensionRegistry, HealthTracker, Invoker,
 from router.routing.extensions.ports import NULL_METER, NullCaller
 from router.routing.extensions.providers import ProviderInvoker
 from tests.support.breakers import a_registry
+from tests.support.ledgers import KeptLedger
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")
 ENTRY = {"id": "echo", "type": "provider", "subject": "beamline.provider.echo.v1", "timeout_ms": 5_000}
@@ -48,7 +49,7 @@ class Asked:
 
     async def ask(self) -> None:
         chunks: list[StreamChunk] = []
-        await self.providers.stream(REQUEST, chunks.append, GIVEN_S)
+        await self.providers.stream(REQUEST, chunks.append, KeptLedger(), GIVEN_S)
         assert chunks[-1].done
 
     @asynccontextmanager

@@ -8,9 +8,10 @@ from msgspec import Struct
 from router.contracts.provider_chunk import StreamChunk
 from router.contracts.provider_request import ProviderRequest
 from router.core.errors import BrokerUnavailable, CallTimeout, ConnectionLost, NoResponders, Poison, RouterError, StreamOverrun
-from router.routing.extensions.failure import ExtensionFailure
+from router.routing.extensions.failure import ExtensionFailure, InvocationRefused
 from router.routing.extensions.provider_failure import make_too_large
 from router.routing.extensions.relay import StreamRelay
+from tests.support.ledgers import KeptLedger
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")
 
@@ -27,10 +28,12 @@ async def heard(*pieces: bytes | Piece | RouterError) -> AsyncIterator[Piece]:
         yield piece if isinstance(piece, Piece) else Piece(piece)
 
 
-async def relayed(*pieces: bytes | Piece | RouterError) -> tuple[list[StreamChunk], ExtensionFailure | None]:
+async def relayed(
+    *pieces: bytes | Piece | RouterError, ledger: KeptLedger | None = None
+) -> tuple[list[StreamChunk], ExtensionFailure | None]:
     chunks: list[StreamChunk] = []
     times = iter([10.0, 10.25])
-    failure = await StreamRelay(REQUEST, chunks.append, lambda: next(times)).run(heard(*pieces))
+    failure = await StreamRelay(REQUEST, chunks.append, ledger or KeptLedger(), lambda: next(times)).run(heard(*pieces))
     return chunks, failure
 
 
@@ -86,7 +89,9 @@ async def test_a_piece_that_cannot_be_sent_ends_the_stream_and_is_not_counted(do
             raise make_too_large()
         chunks.append(chunk)
 
-    failure = await StreamRelay(REQUEST, send).run(heard(b'{"data": "a", "done": false}', b'{"data": "large", "done": %b}' % done))
+    failure = await StreamRelay(REQUEST, send, KeptLedger()).run(
+        heard(b'{"data": "a", "done": false}', b'{"data": "large", "done": %b}' % done)
+    )
     assert failure is not None
     assert [(chunk.data, chunk.done) for chunk in chunks] == [("a", False), ("", True)]
     assert (chunks[-1].metadata["error_code"], chunks[-1].metadata["chunks"], failure.is_callees) == ("extension_error", "2", False)
@@ -110,3 +115,15 @@ async def test_a_stream_that_fails_before_its_first_piece_says_whether_it_was_as
     _, failure = await relayed(end)
     assert failure is not None
     assert failure.was_sent == is_sent
+
+
+async def test_a_stream_whose_budget_is_spent_ends_with_a_chunk_that_says_so_and_what_was_passed_on_is_counted() -> None:
+    spent = InvocationRefused("budget_exceeded", "no room", {"budget": "month", "left": "0"}, was_sent=True)
+    ledger = KeptLedger(most=1, spent=spent)
+    chunks, failure = await relayed(*[b'{"data": "%d", "done": false}' % number for number in range(5)], ledger=ledger)
+    assert [(chunk.data, chunk.done) for chunk in chunks] == [("0", False), ("1", False), ("", True)]
+    assert ledger.taken == ["0", "1"]
+    last = chunks[-1].metadata
+    assert (last["status"], last["error_code"], last["budget"], last["left"]) == ("error", "budget_exceeded", "month", "0")
+    assert failure is not None
+    assert (failure.is_callees, failure.is_answer, failure.was_sent) == (False, False, True)

@@ -13,6 +13,7 @@ from router.routing.extensions import ExtensionRegistry, HealthTracker, Invoker,
 from router.routing.extensions.ports import NULL_METER, NullCaller
 from router.routing.extensions.providers import ProviderInvoker
 from tests.support.breakers import a_registry
+from tests.support.ledgers import KeptLedger
 from tests.support.waiting import until
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")
@@ -34,7 +35,7 @@ class OneStream:
         self.chunks: list[StreamChunk] = []
         self.pieces: asyncio.Queue[bytes] = asyncio.Queue()
         self.is_open = False
-        self.task = asyncio.create_task(providers.stream(REQUEST, self.chunks.append))
+        self.task = asyncio.create_task(providers.stream(REQUEST, self.chunks.append, KeptLedger()))
 
     @property
     def code(self) -> str | None:

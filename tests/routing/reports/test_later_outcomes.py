@@ -20,8 +20,8 @@ def an_event(status: str = "timeout", cost: float = 0.01, **fields: object) -> U
     return UsageEvent(**{**given, **ids, "status": status, "cost": cost, **fields})  # type: ignore[arg-type]
 
 
-def corrected(first: UsageEvent, later: UsageEvent, *, after_ns: int = 0) -> UsageEvent | None:
-    return make_correction(MeteredEvent(first, 1_000), later, 1_000 + after_ns, WINDOW_NS)
+def corrected(first: UsageEvent, later: UsageEvent, *, after_ns: int = 0, is_invocation: bool = False) -> UsageEvent | None:
+    return make_correction(MeteredEvent(first, 1_000, is_invocation=is_invocation), later, 1_000 + after_ns, WINDOW_NS)
 
 
 @pytest.mark.parametrize(("first", "later"), list(itertools.product(STATUSES, STATUSES)))
@@ -47,8 +47,20 @@ def test_the_same_cost_needs_no_correction() -> None:
 
 
 def test_an_invocation_stands_whatever_the_worker_says_of_it() -> None:
-    assert corrected(an_event(event_type="provider.invoke"), an_event("success", 0.5)) is None
-    assert corrected(an_event(event_type="provider.invoke.stream"), an_event("success", 0.5)) is None
+    first = an_event("success", 0.5, event_type="provider.invoke")
+    assert [corrected(first, an_event(status, cost), is_invocation=True) for status in STATUSES for cost in (0.0, 0.5)] == [None] * 8
+
+
+def test_work_that_cost_more_than_an_invocation_under_its_id_is_billed() -> None:
+    """Its tenant may invoke the same provider for next to nothing, and the assignment has its bill."""
+    made = corrected(an_event("success", 0.01, event_type="provider.invoke"), an_event("success", 0.5), is_invocation=True)
+    assert made is not None
+    assert made.cost == 0.49
+
+
+def test_a_job_that_is_called_as_an_invocation_is_corrected_as_any_other() -> None:
+    """Its type is its tenant's word."""
+    assert corrected(an_event(event_type="provider.invoke"), an_event("success", 0.5)) is not None
 
 
 def test_a_held_bill_waits_for_an_operator() -> None:

@@ -15,6 +15,7 @@ from tests.stories.kills import (
     attempts,
     bus,
     inbox,
+    invocations,
     lake,
     lake_cluster,
     lake_writers,
@@ -119,6 +120,20 @@ ASSIGNMENTS = KillStory(
     note=f"""Every request is answered, and who is answered twice is told the same. Acks are waited for {assignments.ACK_WAIT_MS} ms, and a
 request may be started {assignments.ATTEMPTS} times: ten deaths are more than the default of three allows, and a message in flight at three
 of them would be given up with a dead letter and an answer `internal`.""",
+)
+
+INVOCATION_POINTS = ("invocation_recorded", "invocation_ended", "invocation_metered")
+INVOCATIONS = KillStory(
+    "invocations",
+    "What a provider was asked is metered once, whatever dies when",
+    "calls",
+    "usage events",
+    short=[KillCase(KillPlan(INVOCATION_POINTS, 1, 1, 20), invocations.count_billed)],
+    long=[KillCase(plan, invocations.count_billed) for plan in _plans(INVOCATION_POINTS, 50)],
+    note=f"""Lost: a call that the provider heard, and no event. Double: two events of one call. An attempt
+whose router died between its record and its call is metered as an estimate, for nothing tells whether the call was sent. Attempts
+without an end are metered {invocations.UNFINISHED_MS} ms after their deadline, which is {invocations.TIMEOUT_MS} ms after their begin.
+{DEFAULTS}""",
 )
 
 WORKER = KillStory(
@@ -326,4 +341,4 @@ which keeps its objects, killed as a commit of the named table is about to be st
 beside it is killed, too.""",
 )
 
-STORIES = (RESULTS, ASSIGNMENTS, WORKER, ATTEMPTS, BUS, AGENTS, RELAY, INBOX, RELAY_TO_INBOX, LAKE)
+STORIES = (RESULTS, ASSIGNMENTS, INVOCATIONS, WORKER, ATTEMPTS, BUS, AGENTS, RELAY, INBOX, RELAY_TO_INBOX, LAKE)

@@ -1,0 +1,165 @@
+"""Stores the attempts of invocations: the record before the call, the usage event at the end (docs/reference/extensions.md#attempt-record).
+
+    keep ── publish ack ──> the call ──> meter ── publish ack ──> the record is deleted, and the answer goes out
+     └── none: the call is not made, and for a second no other one
+
+A record that stands after its deadline is metered by `services.unfinished_invocations`, of whichever instance.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import orjson
+
+from router.contracts.decision import OVERLOADED
+from router.contracts.invocation_record import InvocationRecord, record_bytes
+from router.contracts.usage import UsageEvent
+from router.core.bounded_cache import BoundedCache
+from router.core.clock import Clock, steady
+from router.core.errors import RouterError
+from router.core.ids import bucket_prefix
+from router.core.message import Effect
+from router.core.outcome import PublishAck
+from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishAcks
+from router.delivery.api import JetStream
+from router.delivery.storing import open_publisher
+from router.operations.observability import LogRateLimit, events, logs
+from router.routing.extensions.failure import InvocationRefused
+from router.routing.reports.invocation_events import ATTEMPT_HEADER, make_attempt_effect, make_bill_effect, make_further_effect
+
+log = logs.logger(__name__)
+
+PAUSE_S = 1.0  # after what could not be stored
+TOO_LARGE = 10054  # the server's number for a message that this stream never takes: its tenant alone waits
+DELETE_EVERY_S = 1.0
+MAX_PAUSED = 1_000  # tenants
+MAX_UNSURE = 10_000  # records of which it is not known whether they are stored
+
+
+class AttemptStore:
+    """Over one connection. `bucket`: of the records."""
+
+    def __init__(self, jetstream: JetStream, bucket: str, *, now: Clock = steady) -> None:
+        self._jetstream = jetstream
+        self._stream = f"KV_{bucket}"
+        self._prefix = bucket_prefix(bucket)
+        self._now = now
+        self._publisher: AckedPublisher | None = None
+        self._paused_until = -math.inf
+        self._paused: BoundedCache[str, float] = BoundedCache(MAX_PAUSED)
+        self._unsure: dict[str, None] = {}
+        self._lines = LogRateLimit(every_s=60.0)
+
+    def is_paused(self, tenant_id: str) -> bool:
+        """Whether what this tenant's provider does could not be metered."""
+        return self._now() < self._paused_until or self._paused.get(tenant_id, self._now()) is not None
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """For the duration of the block. Raises BrokerUnavailable."""
+        async with open_publisher(self._jetstream) as self._publisher:
+            deleting = asyncio.create_task(self._delete_unsure())
+            try:
+                yield
+            finally:
+                deleting.cancel()
+
+    async def keep(self, record: InvocationRecord) -> int:
+        """Store the record; returns its sequence. Raises InvocationRefused. A caller that is cancelled leaves no record."""
+        kept: asyncio.Future[PublishAck | NotPublished] = asyncio.get_running_loop().create_future()
+
+        def on_answer(result: PublishAcks | NotPublished) -> None:
+            one = result if isinstance(result, NotPublished) else result[0]
+            if kept.done():
+                self._on_kept_for_none(record, one)
+            else:
+                kept.set_result(one)
+
+        if self._publisher is not None:
+            self._publisher.publish([self._make_record(record)], on_answer)
+            result = await kept
+            if isinstance(result, PublishAck):
+                return result.sequence
+            self._pause(result, record)
+            self._doubt(record)
+        raise InvocationRefused(OVERLOADED, "Invocations cannot be metered now; try again", {})
+
+    async def meter(self, record: InvocationRecord, event: UsageEvent, *, is_bill: bool, has_other_bill: bool = False) -> bool:
+        """Store the event of an attempt; whether it is stored.
+
+        `is_bill`: as the bill of its assignment, unless that has one already; `has_other_bill`: it is known to have one."""
+        if not is_bill:
+            return _is_stored(await self._publish(make_attempt_effect(record, event), record))
+        if not has_other_bill:
+            result = await self._publish(make_bill_effect(record, event), record)
+            if isinstance(result, NotPublished) or not result.is_duplicate:
+                return _is_stored(result)
+            is_own = await self._is_own(result, record)
+            if is_own is not False:
+                return is_own is True
+        return _is_stored(await self._publish(make_further_effect(record, event), record))
+
+    def forget(self, sequence: int) -> None:
+        """Delete a record. Where this is lost, it is found after its deadline, and its event is known then."""
+        body = orjson.dumps({"seq": sequence, "no_erase": True})
+        self._jetstream.connection.publish_nowait(f"{self._jetstream.prefix}.STREAM.MSG.DELETE.{self._stream}", body)
+
+    async def _delete_unsure(self) -> None:
+        """Delete the records of calls that were not made, which may be stored all the same."""
+        while True:
+            await asyncio.sleep(DELETE_EVERY_S)
+            with suppress(RouterError):
+                for subject in list(self._unsure):
+                    await self._jetstream.ask(f"STREAM.PURGE.{self._stream}", {"filter": subject})
+                    del self._unsure[subject]
+
+    def _make_record(self, record: InvocationRecord) -> Effect:
+        return Effect(self._jetstream.write_subject(self._prefix + record.key), record_bytes(record), record.event_id)
+
+    async def _publish(self, effect: Effect, record: InvocationRecord) -> PublishAck | NotPublished:
+        if self._publisher is None:
+            return NotPublished(effect.subject, 0, "invocations are not served")
+        result = await self._publisher.publish_and_wait([effect])
+        if not isinstance(result, NotPublished):
+            return result[0]
+        self._pause(result, record)
+        return result
+
+    def _pause(self, result: NotPublished, record: InvocationRecord) -> None:
+        until = self._now() + PAUSE_S
+        if result.err_code == TOO_LARGE:
+            self._paused.put(record.tenant_id, until, until, self._now(), owner=record.tenant_id)
+        else:
+            self._paused_until = until
+        if self._lines.allow("store"):
+            log.error(events.INVOCATION_NOT_METERED, tenant=record.tenant_id, provider=record.provider_id, cause=result.cause)
+
+    async def _is_own(self, ack: PublishAck, record: InvocationRecord) -> bool | None:
+        """Whether the event that stands under the assignment's identity is this attempt's, published before, and not its worker's word.
+
+        None: it cannot be read now, and the record stays.
+        """
+        try:
+            stored = await self._jetstream.message(ack.stream, ack.sequence)
+        except RouterError:
+            return None
+        return stored is not None and stored.headers.get(ATTEMPT_HEADER) == record.attempt_id
+
+    def _on_kept_for_none(self, record: InvocationRecord, result: PublishAck | NotPublished) -> None:
+        """Its caller was cancelled, and makes no call."""
+        if isinstance(result, PublishAck):
+            self.forget(result.sequence)
+        else:
+            self._doubt(record)
+
+    def _doubt(self, record: InvocationRecord) -> None:
+        if len(self._unsure) < MAX_UNSURE:  # beyond it, the oldest ones are metered as estimates
+            self._unsure[self._prefix + record.key] = None
+
+
+def _is_stored(result: PublishAck | NotPublished) -> bool:
+    return isinstance(result, PublishAck)

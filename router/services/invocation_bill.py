@@ -1,0 +1,238 @@
+"""The bill of one invocation: `extensions.ports.InvocationLedger` over the stores of this process.
+
+begin   its price, its assignment's claim, its reservation in budgets, its record
+take    counted by its price; where that is above what is reserved, more is reserved
+end     its cost, and its usage event, which is stored beside what follows
+close   when all of its events are stored, the answer may go out
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router.contracts.assignment import Assignment
+from router.contracts.decision import OVERLOADED
+from router.contracts.invocation_record import InvocationRecord, draw_attempt_id
+from router.contracts.money import format_nanos
+from router.contracts.provider import SUCCESS
+from router.contracts.provider_request import ProviderRequest
+from router.core.clock import Clock, steady
+from router.core.crashpoints import crashpoint
+from router.core.errors import BrokerUnavailable, StorageFull
+from router.routing.extensions.failure import InvocationRefused
+from router.routing.prices import PricedAttempt, PricedUsage, Pricing
+from router.routing.reports.assignments import AssignmentLookup
+from router.routing.reports.invocation_events import make_attempt_event
+from router.services.assignment_claims import AssignmentClaims
+from router.services.attempt_store import AttemptStore
+from router.services.invocation_budgets import InvocationBudgets, Reservation
+
+CANCELLED = "cancelled"
+USUAL_OUTPUT_TOKENS = 500  # of an answer, where a request does not allow more
+USUAL_NANOS = 10_000_000  # 0.01: reserved where no price says what is to be expected
+UNPRICED = PricedUsage(nanos=0, estimated=True)
+_DIGITS = 9
+
+T = TypeVar("T")
+
+
+class BillingParts(Struct, frozen=True, kw_only=True):
+    """What all bills of a process share. `clock`: the server's. `is_on`: ENABLE_USAGE_PUBLISH."""
+
+    store: AttemptStore
+    claims: AssignmentClaims
+    assignments: AssignmentLookup
+    budgets: InvocationBudgets
+    pricing: Pricing
+    clock: Clock
+    is_on: bool
+
+
+class OpenAttempt(Struct):
+    """The attempt that calls the provider now."""
+
+    record: InvocationRecord
+    sequence: int | None  # None: nothing is metered
+    is_bill: bool
+    reservation: Reservation
+    priced: PricedAttempt
+    begun: float
+    has_come: bool = False
+
+
+class InvocationBill:
+    """`event_type`: of its events."""
+
+    def __init__(self, request: ProviderRequest, event_type: str, parts: BillingParts, now: Clock = steady) -> None:
+        self._request = request
+        self._event_type = event_type
+        self._parts = parts
+        self._now = now
+        self._attempt: OpenAttempt | None = None
+        self._stores: list[asyncio.Task[bool]] = []
+        self._usage: PricedUsage | None = None
+        self._nanos = 0
+
+    @property
+    def cost(self) -> float:
+        """Of the attempt that ended last."""
+        return self._usage.cost if self._usage is not None else 0.0
+
+    def describe(self) -> dict[str, str]:
+        """What was billed, as metadata: the cost of all attempts, and what the last one used."""
+        usage = self._usage
+        if usage is None:
+            return {}
+        told = {
+            "model": usage.model,
+            "prompt_tokens": usage.input_tokens,
+            "completion_tokens": usage.output_tokens,
+            "cached_tokens": usage.cached_tokens,
+            "price": usage.price,
+            "estimated": "true" if usage.estimated else None,
+        }
+        return {"cost": format_nanos(self._nanos), **{name: str(value) for name, value in told.items() if value is not None}}
+
+    async def begin(self, model: str | None, timeout_s: float) -> None:
+        parts, at = self._parts, self._parts.clock()
+        record, expected = self._make_record(model, at, timeout_s)
+        priced = parts.pricing.open(self._request, at=at, model=model)
+        known = await self._find_assignment() if parts.is_on else None
+        if known is not None:
+            record = replace(record, assignment_id=known.assignment_id, assigned_request_id=known.request_id)
+        is_bill = known is not None and await self._claim(record)
+        reservation: Reservation | None = None
+        try:
+            assigned = known.reservation if known is not None else None
+            reservation = await parts.budgets.reserve(self._request, expected, assigned, is_bill=is_bill)
+            record = replace(record, reservation=reservation.header)
+            sequence = await parts.store.keep(record) if parts.is_on else None
+        except BaseException:
+            self._take_back(record, reservation, is_bill=is_bill)
+            raise
+        self._attempt = OpenAttempt(record, sequence, is_bill, reservation, priced, self._now())
+        crashpoint("invocation_recorded")
+
+    def take(self, data: str | bytes, metadata: Mapping[str, str]) -> None:
+        if self._attempt is not None:
+            self._attempt.has_come = True
+            self._attempt.priced.take(data, metadata)
+
+    def require_budget(self) -> None:
+        if self._attempt is not None:
+            self._attempt.reservation.grow(self._attempt.priced.estimate_so_far())
+
+    def end(self, status: str, *, was_sent: bool = True) -> None:
+        attempt, self._attempt = self._attempt, None
+        if attempt is None:
+            return
+        if not (was_sent or attempt.has_come):
+            self._take_back(attempt.record, attempt.reservation, is_bill=attempt.is_bill)
+            if attempt.sequence is not None:
+                self._parts.store.forget(attempt.sequence)
+            return
+        crashpoint("invocation_ended")
+        self._usage = usage = attempt.priced.conclude(self._now() - attempt.begun, is_complete=status == SUCCESS)
+        self._nanos += usage.nanos
+        if attempt.sequence is not None:
+            self._stores.append(asyncio.create_task(self._store(attempt, usage, status)))
+
+    async def close(self) -> bool:
+        """Whether every attempt is metered. One that is open is cancelled. The events go on being stored when the caller is cancelled."""
+        self.end(CANCELLED)
+        if len(self._stores) == 1:  # nearly always
+            return await asyncio.shield(self._stores[0])
+        return all(await asyncio.shield(asyncio.gather(*self._stores)))
+
+    def _make_record(self, model: str | None, at: float, timeout_s: float) -> tuple[InvocationRecord, int]:
+        """The record, and what the attempt is expected to cost, in nanos."""
+        request, begun_ms = self._request, round(at * 1000)
+        usage = self._expect(model, at)
+        record = InvocationRecord(
+            attempt_id=draw_attempt_id(),
+            tenant_id=request.tenant_id,
+            provider_id=request.provider_id,
+            event_type=self._event_type,
+            request_id=request.request_id,
+            trace_id=request.trace_id,
+            begun_ms=begun_ms,
+            deadline_ms=begun_ms + round(timeout_s * 1000),
+            nanos=usage.nanos if usage.price is not None else 0,
+            model=usage.model,
+            input_tokens=usage.input_tokens,
+            price=usage.price,
+        )
+        return record, usage.nanos or USUAL_NANOS
+
+    def _expect(self, model: str | None, at: float) -> PricedUsage:
+        """What it costs by its price with an answer as long as may be expected."""
+        request, pricing = self._request, self._parts.pricing
+        if pricing.table.find(request.provider_id, model, at) is None:
+            return UNPRICED
+        expected = pricing.open(request, at=at, model=model)
+        expected.take("", {"completion_tokens": str(_read_most_tokens(request))})
+        return expected.conclude(0.0, is_complete=False)
+
+    async def _find_assignment(self) -> Assignment | None:
+        """The assignment that it is invoked for, under its id. Raises InvocationRefused."""
+        request, assignments = self._request, self._parts.assignments
+        if request.metadata.get("assignment_id") != request.request_id:
+            return None
+        known = assignments.recall(request.request_id)
+        if known is None:
+            known = await _or_refuse(assignments.lookup(request.request_id, lambda found: found))
+        is_its_own = known is not None and (known.tenant_id, known.provider_id) == (request.tenant_id, request.provider_id)
+        return known if is_its_own else None
+
+    async def _claim(self, record: InvocationRecord) -> bool:
+        return await _or_refuse(self._parts.claims.claim(record.assignment_id or "", record.key))
+
+    def _take_back(self, record: InvocationRecord, reservation: Reservation | None, *, is_bill: bool) -> None:
+        """It reached no provider."""
+        if is_bill and record.assignment_id is not None:
+            self._parts.claims.release(record.assignment_id)
+        if reservation is not None:
+            reservation.release()
+
+    async def _store(self, attempt: OpenAttempt, usage: PricedUsage, status: str) -> bool:
+        store, at_ms = self._parts.store, round(self._parts.clock() * 1000)
+        record, latency_ms = replace(attempt.record, reservation=attempt.reservation.header), round((self._now() - attempt.begun) * 1000)
+        event = make_attempt_event(record, usage, status, latency_ms=latency_ms, timestamp=at_ms)
+        is_bill = status == SUCCESS and (attempt.is_bill or await self._take_over(record))
+        if attempt.is_bill and not is_bill and record.assignment_id is not None:
+            self._parts.claims.end(record.assignment_id)
+        is_further = attempt.is_bill and not is_bill  # the reservation stays its assignment's
+        if not await store.meter(record, event, is_bill=is_bill or is_further, has_other_bill=is_further):
+            return False
+        crashpoint("invocation_metered")
+        if attempt.sequence is not None:
+            store.forget(attempt.sequence)
+        return True
+
+    async def _take_over(self, record: InvocationRecord) -> bool:
+        """Whether it is the bill of its assignment in place of an attempt whose router died."""
+        try:
+            return record.assignment_id is not None and await self._parts.claims.take_over(record.assignment_id, record.key)
+        except BrokerUnavailable:
+            return False
+
+
+async def _or_refuse(asking: Awaitable[T]) -> T:
+    """Raises InvocationRefused where the bucket of assignments cannot be asked."""
+    try:
+        return await asking
+    except (BrokerUnavailable, StorageFull) as exc:
+        raise InvocationRefused(OVERLOADED, "The assignment cannot be looked up now; try again", {}) from exc
+
+
+def _read_most_tokens(request: ProviderRequest) -> int:
+    """How long an answer the request allows. A tenant that allows little reserves the usual amount all the same."""
+    value = request.parameters.get("max_tokens")
+    text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    is_count = 0 < len(text) <= _DIGITS and text.isascii() and text.isdigit()
+    return max(int(text), USUAL_OUTPUT_TOKENS) if is_count else USUAL_OUTPUT_TOKENS

@@ -1,0 +1,140 @@
+"""Meters attempts of invocations that have no end, because their router was killed (docs/reference/extensions.md#attempt-record).
+
+    every third of `after_s` ── records whose deadline is over for `after_s` ── is its event stored? ──> the record is deleted
+                                                       no: an estimate, under the identity that its router would have used ──┘
+
+Every instance does it, and the stream stores each identity once within its duplicate window. For an older record the stream is read from
+the attempt's begin on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from router.contracts.invocation_record import InvocationRecord, read_record
+from router.contracts.usage import assignment_identity
+from router.core.clock import Clock
+from router.core.errors import Poison
+from router.delivery.api import JetStream
+from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.buckets.entries import BucketEntry
+from router.delivery.stream_reader import open_reader
+from router.operations.observability import LogRateLimit, events, logs
+from router.routing.reports.invocation_events import ATTEMPT_HEADER, make_unfinished_event
+from router.services.assignment_claims import AssignmentClaims
+from router.services.attempt_store import AttemptStore
+
+log = logs.logger(__name__)
+
+AT_ONCE = 500  # records of one round
+BATCH = 1_000
+
+
+class UnfinishedAttempt(Struct, frozen=True):
+    """A record that is due, and its sequence."""
+
+    record: InvocationRecord
+    sequence: int
+
+
+class KnownEvents(Struct, frozen=True):
+    """What the usage stream holds since some attempts began: the attempt that each identity was stored by, "" for a worker's word."""
+
+    attempts: dict[str, str]
+
+    def has(self, record: InvocationRecord) -> bool:
+        """Whether this attempt has its event."""
+        return record.event_id in self.attempts or self.attempts.get(find_bill(record)) == record.attempt_id
+
+    def has_other_bill(self, record: InvocationRecord) -> bool:
+        return self.attempts.get(find_bill(record), record.attempt_id) != record.attempt_id
+
+
+class UnfinishedInvocations:
+    """`stream`: of usage events; `window_s`: its duplicate window. `clock`: the server's."""
+
+    def __init__(  # noqa: PLR0917 - `SupervisionTree` joins them
+        self,
+        jetstream: JetStream,
+        bucket: str,
+        stream: str,
+        store: AttemptStore,
+        claims: AssignmentClaims,
+        clock: Clock,
+        *,
+        after_s: float,
+        window_s: float,
+    ) -> None:
+        self._jetstream = jetstream
+        self._records = DocumentBucket(jetstream, bucket)
+        self._stream = stream
+        self._store = store
+        self._claims = claims
+        self._clock = clock
+        self._after_s = after_s
+        self._window_s = window_s
+        self._lines = LogRateLimit(every_s=60.0)
+
+    async def run(self) -> None:
+        """A helper of the tree: until cancelled."""
+        async with self._store.open():
+            while True:
+                await asyncio.sleep(self._after_s / 3)
+                await self.meter_due()
+
+    async def meter_due(self) -> None:
+        """Meter what is due now. Raises BrokerUnavailable."""
+        info = await self._jetstream.stream(f"KV_{self._records.bucket}")
+        if info is None or not info["state"]["messages"]:
+            return
+        due = self._list_due((await self._records.read_all()).values())
+        old = [one.record for one in due if self._clock() - one.record.begun_ms / 1000 > self._window_s / 2]
+        known = await self._find_known(old)
+        for one in due:
+            if known.has(one.record) or await self._meter(one.record, known):
+                self._store.forget(one.sequence)
+
+    def _list_due(self, entries: Iterable[BucketEntry]) -> list[UnfinishedAttempt]:
+        """Those that are due longest come first."""
+        limit_ms = (self._clock() - self._after_s) * 1000
+        found = [UnfinishedAttempt(record, entry.revision) for entry in entries if (record := self._read(entry)) is not None]
+        due = [one for one in found if one.record.deadline_ms < limit_ms]
+        return sorted(due, key=lambda one: one.record.deadline_ms)[:AT_ONCE]
+
+    def _read(self, entry: BucketEntry) -> InvocationRecord | None:
+        try:
+            return read_record(entry.value)
+        except Poison:
+            if self._lines.allow("read"):
+                log.error(events.INVOCATION_UNREADABLE, key=entry.key)
+            return None
+
+    async def _meter(self, record: InvocationRecord, known: KnownEvents) -> bool:
+        is_bill, has_other_bill = await self._claims.has(record), known.has_other_bill(record)
+        is_stored = await self._store.meter(record, make_unfinished_event(record), is_bill=is_bill, has_other_bill=has_other_bill)
+        if is_stored and self._lines.allow("estimated"):
+            log.warning(events.INVOCATION_ESTIMATED, tenant=record.tenant_id, provider=record.provider_id)
+        return is_stored
+
+    async def _find_known(self, old: Sequence[InvocationRecord]) -> KnownEvents:
+        """Beyond its duplicate window the stream would take a second event of an attempt."""
+        known = KnownEvents({})
+        if not old:
+            return known
+        wanted = {identity for record in old for identity in (record.event_id, find_bill(record))}
+        since = datetime.fromtimestamp(min(record.begun_ms for record in old) / 1000 - 1, UTC)
+        async with open_reader(self._jetstream, self._stream, headers_only=True, since=since) as reader:
+            while batch := await reader.read(BATCH):
+                for stored in batch:
+                    if (identity := stored.headers.get("Nats-Msg-Id", "")) in wanted:
+                        known.attempts.setdefault(identity, stored.headers.get(ATTEMPT_HEADER, ""))
+        return known
+
+
+def find_bill(record: InvocationRecord) -> str:
+    """The identity of its assignment's bill; "" where it is for none."""
+    return assignment_identity(record.tenant_id, record.assignment_id) if record.assignment_id is not None else ""

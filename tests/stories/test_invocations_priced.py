@@ -1,0 +1,169 @@
+"""What an invocation costs: by its price, also where its stream is cut or nothing came back; and what it may spend of a budget."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from nats.aio.client import Client as Nats
+
+from router import Client
+from tests.support.budgets import BudgetTown, write_policies
+from tests.support.prices import put_prices
+from tests.support.providers import Streaming, an_entry, answers, echoed, hangs, read_until_failure, register, serve_provider
+from tests.support.router_streams import read_stream, read_usage
+from tests.support.service import Running, a_router, settings_for
+from tests.support.stories import Json
+from tests.support.waiting import until
+
+ASKED: Json = {"tenant_id": "acme", "provider_id": "echo", "prompt": "hello"}
+PRICE: Json = {"provider": "echo", "input": "1000", "output": "10000"}  # of a million tokens: 0.001 a token of input, 0.01 of output
+
+
+@pytest.fixture
+async def town(nc: Nats, nats_url: str, prefix: str, tmp_path: Path) -> AsyncIterator[BudgetTown]:
+    settings = settings_for(nats_url, prefix)
+    async with a_router(settings, write_policies(tmp_path)) as router:
+        await register(router, an_entry(), an_entry("hasty", timeout_ms=500))
+        yield BudgetTown(nc, [router], nats_url)
+
+
+@pytest.fixture
+def router(town: BudgetTown) -> Running:
+    return town.routers[0]
+
+
+@pytest.fixture
+async def client(town: BudgetTown, nats_url: str) -> AsyncIterator[Client]:
+    async with Client(nats_url) as client:
+        yield client
+
+
+async def read_one(nc: Nats, router: Running) -> Json:
+    async def is_one() -> bool:
+        return len(await read_usage(nc, router.settings)) == 1
+
+    await until(is_one, what="a usage event")
+    (event,) = await read_usage(nc, router.settings)
+    return event
+
+
+async def test_an_answer_is_billed_by_the_price_and_not_by_what_its_provider_says(nc: Nats, router: Running, client: Client) -> None:
+    await put_prices(router, PRICE)
+    async with serve_provider(nc, answers):  # it tells 3 and 2 tokens, and a cost of 0.25
+        response = await client.invoke(**ASKED)
+    event = await read_one(nc, router)
+    told = {"cost": 0.023, "input_tokens": 3, "output_tokens": 2, "price": "echo#1"}
+    assert event | told == event
+    assert "estimated" not in event
+    assert response.cost == 0.023
+    assert response.metadata == {"cost": "0.023", "prompt_tokens": "3", "completion_tokens": "2", "price": "echo#1"}
+
+
+async def test_a_told_cost_wins_where_the_price_trusts_it(nc: Nats, router: Running, client: Client) -> None:
+    await put_prices(router, {**PRICE, "trust": "told"})
+    async with serve_provider(nc, answers):
+        assert (await client.invoke(**ASKED)).cost == 0.25
+
+
+async def test_a_stream_that_is_cut_is_billed_for_what_passed_by(nc: Nats, router: Running, client: Client) -> None:
+    await put_prices(router, PRICE)
+    source, heard = Streaming(nc, 1_000_000), 0
+    async with serve_provider(nc, source):
+        async for _ in client.invoke_stream(**ASKED, request_id="r-1"):
+            heard += 1
+            if heard == 20:
+                break
+        await asyncio.wait_for(source.gone.wait(), 60)
+    event = await read_one(nc, router)
+    assert (event["status"], event["estimated"], event["price"]) == ("cancelled", True, "echo#1")
+    assert event["output_tokens"] >= heard / 2  # a piece is a number and a space
+    assert event["cost"] >= 0.01 * heard / 2
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+async def test_what_its_provider_never_answers_costs_its_input(nc: Nats, router: Running, client: Client, *, is_stream: bool) -> None:
+    await put_prices(router, {**PRICE, "provider": "hasty"})
+    asked = {**ASKED, "provider_id": "hasty"}
+    async with serve_provider(nc, hangs, "beamline.provider.hasty.v1"):
+        if is_stream:
+            await read_until_failure(client.invoke_stream(**asked))
+        else:
+            assert (await client.invoke(**asked)).status == "timeout"
+    event = await read_one(nc, router)
+    assert (event["status"], event["estimated"]) == ("timeout", True)
+    assert 0.001 <= event["cost"] <= 0.01
+
+
+async def test_invocations_reserve_as_decisions_do_and_what_has_no_room_is_refused(
+    town: BudgetTown, router: Running, client: Client
+) -> None:
+    await put_prices(router, PRICE)  # 500 tokens are expected: 5.00
+    await town.put("--amount", "12", "--window", "month")
+    async with serve_provider(town.nc, hangs) as asked:
+        first = [asyncio.create_task(client.invoke(**ASKED)) for _ in range(2)]
+        await until(lambda: len(asked) == 2)
+        refused = await client.invoke(**ASKED)
+        for message in asked:
+            await message.respond(echoed(message, usage={"prompt_tokens": 2, "completion_tokens": 500}))
+        assert all(response.ok for response in await asyncio.gather(*first))
+    assert (refused.status, refused.error_code, refused.cost) == ("error", "budget_exceeded", 0.0)
+    assert refused.metadata["budget"] == "month"
+    assert int(refused.metadata["retry_after_ms"]) > 0
+    shown = await town.wait_until_settled("month", 2)
+    assert Decimal(shown["settled"]) == Decimal("10.004")
+    stored = await read_stream(town.nc, town.usage)
+    assert all("month#" in headers["Router-Reservation"] for _, _, headers in stored)
+
+
+async def test_a_stream_whose_budget_is_spent_is_ended_and_what_was_delivered_is_billed(
+    town: BudgetTown, router: Running, client: Client
+) -> None:
+    await put_prices(router, PRICE)
+    await town.put("--amount", "6", "--window", "month")  # 5.00 are expected of a stream, and this one would cost 100
+    async with serve_provider(town.nc, Streaming(town.nc, 10_000)):
+        chunks, failed = await read_until_failure(client.invoke_stream(**ASKED))
+    assert (failed.code, failed.metadata["budget"]) == ("budget_exceeded", "month")
+    event = await read_one(town.nc, router)
+    assert (event["status"], event["estimated"]) == ("error", True)
+    assert event["output_tokens"] >= len(chunks) / 2
+    assert event["cost"] > 5
+    assert float(failed.metadata["cost"]) == event["cost"]
+
+
+async def test_what_reached_no_provider_gives_its_reservation_back(town: BudgetTown, router: Running, client: Client) -> None:
+    await put_prices(router, PRICE)
+    await town.put("--amount", "6", "--window", "month")
+    for _ in range(4):
+        assert (await client.invoke(**ASKED)).error_code == "extension_unavailable"  # none listens
+    assert await read_usage(town.nc, router.settings) == []
+    async with serve_provider(town.nc, answers):
+        assert (await client.invoke(**ASKED)).ok
+
+
+async def test_a_budget_of_a_policy_counts_the_invocations_that_name_it(town: BudgetTown, router: Running, client: Client) -> None:
+    await put_prices(router, PRICE)
+    await town.put("--amount", "100", "--window", "month", "--policy", "chat")
+    async with serve_provider(town.nc, answers):
+        assert (await client.invoke(**ASKED)).ok
+        assert (await client.invoke(**ASKED, context={"policy_id": "chat"})).ok
+    shown = await town.wait_until_settled("month/policy=chat", 1)
+    assert Decimal(shown["settled"]) == Decimal("0.023")
+
+
+async def test_an_invocation_for_an_assignment_uses_what_its_decision_reserved(town: BudgetTown, router: Running, client: Client) -> None:
+    """The budget has room for the decision alone."""
+    await put_prices(router, {**PRICE, "provider": "a"})
+    await register(router, an_entry("a"))
+    await town.put("--amount", "5", "--window", "month")
+    given = await town.nc.subscribe(router.settings.assignment.subjects[0])
+    assert (await town.ask("one"))["ok"]
+    assignment = json.loads((await given.next_msg(timeout=60)).data)
+    asked = {"tenant_id": "acme", "provider_id": "a", "prompt": "hello", "request_id": assignment["assignment_id"]}
+    async with serve_provider(town.nc, answers, "beamline.provider.a.v1"):
+        assert (await client.invoke(**{**asked, "request_id": "r-1"})).error_code == "budget_exceeded"
+        assert (await client.invoke(**asked, context={"assignment_id": assignment["assignment_id"]})).ok
+    shown = await town.wait_until_settled("month", 1)
+    assert Decimal(shown["settled"]) == Decimal("0.023")

@@ -1,0 +1,27 @@
+"""Prices in a router's bucket, in force when `put_prices` returns."""
+
+from typing import Any
+
+from router.delivery.api import JetStream
+from router.delivery.buckets.documents import DocumentBucket
+from router.routing.prices import parse_price
+from router.services.price_store import PriceStore
+from tests.support.delivery import connected
+from tests.support.service import Running
+from tests.support.waiting import until
+
+
+async def put_prices(router: Running, *documents: dict[str, Any]) -> None:
+    settings = router.settings
+    async with connected(settings.nats.url[0]) as connection:
+        store = PriceStore(DocumentBucket(JetStream(connection), settings.buckets.prices.name))
+        for document in documents:
+            await store.put(parse_price({"currency": settings.usage.currency, **document}), author="test")
+    wanted = {(document["provider"], document.get("model")) for document in documents}
+    await until(lambda: all(_has(router, *names) for names in wanted), what="the prices are in force")
+
+
+def _has(router: Running, provider_id: str, model: str | None) -> bool:
+    context = router.service._context
+    found = context.pricing.table.find(provider_id, model, 2e9) if context is not None else None
+    return found is not None and found.model == model
