@@ -1,0 +1,187 @@
+"""The providers, honest and hostile: `python -m tests.money.provider URL KEYS LEDGER`. Each is a user of the role author.
+
+    good     answers, and tells what it costs; a stream has three pieces
+    flaky    the first call of each request fails with 503, the second one answers
+    sly      answers, and tells a cost or usage that is a lie
+    talker   a stream of words, which tells its usage at its end; a prompt may say after how many pieces it falls silent
+    endless  a stream that ends when it is not heard any more
+
+A prompt begins with the name of its request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from msgspec import Struct, field
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from tests.money.ledger import Call, End, Ledger
+from tests.money.prices import ENDLESS, FLAKY, FLAT, GOOD, SLY, TALKER
+from tests.money.tokens import TEXTS, Piece, count_tokens, split_pieces
+from tests.money.wire import Login, header
+
+READY = "provider.ready"
+Json = dict[str, Any]
+COST = float(FLAT.per_request)
+PAUSE_S = 0.003  # between two pieces
+LEFT = "503"  # the status by which the server says that a reply subject has no listener
+
+LIES: tuple[Json, ...] = (
+    {"cost": 0},
+    {"cost": 1e9},
+    {"cost": -1},
+    {},
+    {"cost": 1e-12},
+    {"cost": 0, "usage": {"prompt_tokens": -7, "completion_tokens": 10**15}},
+    {"cost": 0, "usage": {"prompt_tokens": "many", "completion_tokens": True}},
+    {"cost": float("nan")},
+)
+
+
+class Asked(Struct, frozen=True):
+    """One call, which is in the ledger."""
+
+    message: Msg
+    call: Call
+    prompt: str
+    options: Json
+
+    def reply_to(self) -> str:
+        return self.message.reply
+
+
+class Providers(Struct):
+    """Both users, and what the hostile one and the flaky one remember."""
+
+    honest: Client
+    hostile: Client
+    ledger: Ledger
+    seen: set[str] = field(default_factory=set)
+    lies: int = 0
+    streams: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def serve(self) -> None:
+        answers: dict[str, tuple[Client, Callable[[Asked], Any]]] = {
+            GOOD: (self.honest, self.answer),
+            FLAKY: (self.honest, self.answer_second),
+            SLY: (self.hostile, self.lie),
+            TALKER: (self.honest, self.talk),
+            ENDLESS: (self.hostile, self.talk_on),
+        }
+        for name, (client, answer) in answers.items():
+            await client.subscribe(f"beamline.provider.{name}.v1", queue=name, cb=self._hear(answer))
+            await client.flush()
+
+    def _hear(self, answer: Callable[[Asked], Any]) -> Callable[[Msg], Any]:
+        async def hear(message: Msg) -> None:
+            asked = self._note(message)
+            if header(message, "Router-Stream") == "true":
+                task = asyncio.create_task(answer(asked))
+                self.streams.add(task)
+                task.add_done_callback(self.streams.discard)
+            else:
+                await answer(asked)
+
+        return hear
+
+    def _note(self, message: Msg) -> Asked:
+        """The call is in the ledger before anything is answered."""
+        body = json.loads(message.data)
+        name, _, rest = str(body["prompt"]).partition("|")
+        options = json.loads(rest) if rest.startswith("{") else {}
+        is_stream = header(message, "Router-Stream") == "true"
+        call = Call(uuid4().hex, body["tenant_id"], body["provider_id"], name, is_stream)
+        self.ledger.write_call(call)
+        return Asked(message, call, body["prompt"], options)
+
+    # -- whole answers
+
+    async def answer(self, asked: Asked) -> None:
+        if asked.call.is_stream:
+            await self._stream_flat(asked)
+            return
+        await self._say(self.honest, asked, {"cost": COST, "usage": {"prompt_tokens": 3, "completion_tokens": 2}})
+
+    async def answer_second(self, asked: Asked) -> None:
+        if asked.call.name not in self.seen:
+            self.seen.add(asked.call.name)
+            headers = {"Nats-Service-Error-Code": "503", "Nats-Service-Error": "not now"}
+            await self.honest.publish(asked.message.reply, b"", headers=headers)
+            return
+        await self._say(self.honest, asked, {"cost": COST})
+
+    async def lie(self, asked: Asked) -> None:
+        self.lies += 1
+        await self._say(self.hostile, asked, LIES[self.lies % len(LIES)])
+
+    async def _say(self, client: Client, asked: Asked, told: Json) -> None:
+        body = {"provider_id": asked.call.provider, "output": "an answer", "metadata": {}, **told}
+        await client.publish(asked.message.reply, json.dumps(body).encode())
+
+    # -- streams
+
+    async def _stream_flat(self, asked: Asked) -> None:
+        for word in ("one ", "two ", "three "):
+            await self._send(self.honest, asked, {"data": word, "done": False})
+        await self._send(self.honest, asked, {"data": "", "done": True, "metadata": {"cost": COST}})
+
+    async def talk(self, asked: Asked) -> None:
+        """Words until its text is over, it is told to fall silent, or its listener has gone."""
+        text = TEXTS[asked.options.get("text", "english")]
+        pieces = split_pieces(text, asked.options.get("pieces", 30), asked.options.get("seed", 0))
+        await self._talk(self.honest, asked, pieces, silent_after=asked.options.get("silent"))
+
+    async def talk_on(self, asked: Asked) -> None:
+        pieces = split_pieces(TEXTS["english"], 30, 1)
+        await self._talk(self.hostile, asked, list(islice(cycle(pieces), 20_000)), silent_after=None)
+
+    async def _talk(self, client: Client, asked: Asked, pieces: list[Piece], *, silent_after: int | None) -> None:
+        prompt, sent, last, gone = count_tokens(asked.prompt), 0, 0, asyncio.Event()
+        inbox = client.new_inbox()
+
+        async def on_told(_: Msg) -> None:
+            gone.set()
+
+        ear = await client.subscribe(inbox, cb=on_told)
+        try:
+            for number, piece in enumerate(pieces):
+                if gone.is_set() or number == silent_after:
+                    return
+                last = piece.tokens
+                await self._send(client, asked, {"data": piece.text, "done": False}, inbox)
+                sent += last
+                await asyncio.sleep(PAUSE_S)
+            is_told = asked.options.get("tells", True)
+            usage = {"prompt_tokens": prompt, "completion_tokens": sent} if is_told else {}
+            self.ledger.write_end(End(asked.call.number, prompt, 0, sent, last, is_told))
+            await self._send(client, asked, {"data": "", "done": True, "metadata": usage})
+            sent = -1
+        finally:
+            if sent >= 0:
+                self.ledger.write_end(End(asked.call.number, prompt, 0, sent, last, False))
+            await ear.unsubscribe()
+
+    async def _send(self, client: Client, asked: Asked, chunk: Json, inbox: str = "") -> None:
+        await client.publish(asked.message.reply, json.dumps(chunk).encode(), reply=inbox)
+
+
+async def serve(login: Login, ledger: Ledger) -> None:
+    """Until this process is killed."""
+    honest, hostile = await login.connect("author.good"), await login.connect("author.sly")
+    providers = Providers(honest, hostile, ledger)
+    await providers.serve()
+    print(json.dumps({"event": READY}), flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Login(sys.argv[1], sys.argv[2]), Ledger(Path(sys.argv[3]))))
