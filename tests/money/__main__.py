@@ -41,7 +41,7 @@ async def run_all(plan: Plan, control: str | None, write: Path | None) -> list[T
             found.append(await run(plan, tree, tell))
             page = render_page(told, found, plan.seed)
             if write is not None:
-                write.write_text(page)
+                await asyncio.to_thread(write.write_text, page)
     print(page)
     return found
 

@@ -52,7 +52,7 @@ ESTIMATE_IS_OFF_BY = Decimal("0.02")
 
 
 class Seen(Struct, frozen=True):
-    """What clients saw. `failed`: names of requests that failed at least once, or had no answer; `lost`: of streams that just fell silent."""
+    """What clients saw. `failed`: names of requests that failed at least once, or had no answer; `lost`: of streams that fell silent."""
 
     failed: Collection[str]
     lost: Collection[str]
@@ -70,7 +70,7 @@ def make_bills(tenants: Iterable[str], work: Work, events: Iterable[Event], seen
     for job in work.jobs.values():
         jobs.setdefault(job.tenant, {})[job.assignment_id] = job.owed
     return {
-        tenant: _make_bill(tenant, jobs.get(tenant, {}), calls.get(tenant, []), work.ends, by_tenant.get(tenant, []), seen)
+        tenant: _make_bill(tenant, jobs.get(tenant, {}), calls.get(tenant, []), work.ends, by_tenant.get(tenant, []), seen=seen)
         for tenant in tenants
     }
 
@@ -81,6 +81,7 @@ def _make_bill(
     calls: list[Call],
     ends: Mapping[str, End],
     events: list[Event],
+    *,
     seen: Seen,
 ) -> Bill:
     lost = {call.name for call in calls if call.name in seen.lost and not PRICES[call.provider].is_flat}

@@ -12,8 +12,9 @@ from nats.aio.client import Client
 
 from tests.money.asking import Asker
 from tests.money.ids import assignment_id_of
-from tests.money.moves import a_result
+from tests.money.moves import a_result, forge_beside
 from tests.money.prices import ENDLESS, FLAKY, GOOD, SLY, TALKER
+from tests.money.watching import Watch
 from tests.money.worker import tell
 
 AT_ONCE = 4
@@ -27,8 +28,10 @@ class Scene(Struct, frozen=True):
     honest: Asker
     hostile: Asker
     worker: Client
+    watch: Watch
     dice: Random
     requests: int  # of each of the two
+    is_honest_done: asyncio.Event
 
     @property
     def good(self) -> str:
@@ -68,6 +71,7 @@ async def be_honest(scene: Scene) -> None:
         return await scene.honest.stream(scene.good, name, GOOD)
 
     await run_in_order(scene.requests, ask)
+    scene.is_honest_done.set()
 
 
 # -- hostile
@@ -81,7 +85,7 @@ async def push(scene: Scene) -> None:
 async def push_dear(scene: Scene) -> None:
     """The first one, and once it is metered all others at once."""
     await scene.hostile.push(scene.bad, scene.name(0), policy="dear")
-    await asyncio.sleep(3)
+    await scene.watch.until_metered(scene.bad, [assignment_id_of(scene.bad, scene.name(0))])
     count = min(scene.requests, 300) - 1
     await run_in_order(count, lambda number: scene.hostile.push(scene.bad, scene.name(number + 1), policy="dear"), 16)
 
@@ -171,35 +175,49 @@ async def stream_beyond(scene: Scene) -> None:
 
 
 async def report_early(scene: Scene) -> None:
-    """The result comes before its assignment, for nothing; then the work is done."""
+    """Results come before their assignments, for nothing, and are metered; then the work is done."""
+    references = [assignment_id_of(scene.bad, scene.name(number)) for number in range(scene.requests)]
 
-    async def ask(number: int) -> object:
-        name = scene.name(number)
-        assignment = {"assignment_id": assignment_id_of(scene.bad, name), "request_id": name, "tenant_id": scene.bad}
-        await tell(scene.worker, a_result(assignment, 0), f"early-{uuid.uuid4().hex}")
-        return await scene.hostile.push(scene.bad, name)
+    async def report(number: int) -> None:
+        await tell(scene.worker, a_result(_assignment(scene.bad, scene.name(number)), 0), f"early-{uuid.uuid4().hex}")
 
-    await run_in_order(scene.requests, ask)
+    await run_in_order(scene.requests, report)
+    await scene.watch.until_metered(scene.bad, references)
+    await push(scene)
+
+
+async def report_for_others(scene: Scene) -> None:
+    """Once the honest tenant's assignments are metered they are reported again: as one's own, dearer, as failed."""
+    await push(scene)
+    await scene.is_honest_done.wait()
+    theirs = [scene.name(number, scene.good) for number in range(scene.requests) if number % 4 < 2]
+    await scene.watch.until_metered(scene.good, [assignment_id_of(scene.good, name) for name in theirs])
+
+    async def report(number: int) -> None:
+        for result in forge_beside(_assignment(scene.good, theirs[number]), scene.bad):
+            await tell(scene.worker, result, f"forged-{uuid.uuid4().hex}")
+
+    await run_in_order(len(theirs), report)
 
 
 async def report_after_expiry(scene: Scene) -> None:
     """Everything is pushed and done; once the records are gone all is reported again, dearer, with each status."""
     await push(scene)
-    await wait_until_forgotten(scene)
+    await scene.is_honest_done.wait()
+    await scene.watch.until_metered(scene.bad, [assignment_id_of(scene.bad, scene.name(number)) for number in range(scene.requests)])
+    await scene.watch.until_forgotten()
 
-    async def ask(number: int) -> None:
-        name = scene.name(number)
-        assignment = {"assignment_id": assignment_id_of(scene.bad, name), "request_id": name, "tenant_id": scene.bad}
+    async def report(number: int) -> None:
         for status in ("success", "timeout", "error"):
-            await tell(scene.worker, a_result(assignment, 0.5, status=status), f"late-{uuid.uuid4().hex}")
+            result = a_result(_assignment(scene.bad, scene.name(number)), 0.5, status=status)
+            await tell(scene.worker, result, f"late-{uuid.uuid4().hex}")
 
-    await run_in_order(scene.requests, ask)
+    await run_in_order(scene.requests, report)
 
 
-async def wait_until_forgotten(scene: Scene) -> None:
-    """The records' time to live, as the settings of this row have it; the server removes them within a moment of it."""
-    await asyncio.sleep(FORGOTTEN_S)
+def _assignment(tenant: str, name: str) -> dict[str, str]:
+    """As far as anyone can tell who knows the request."""
+    return {"assignment_id": assignment_id_of(tenant, name), "request_id": name, "tenant_id": tenant}
 
 
 RECORD_TTL_MS = 20_000
-FORGOTTEN_S = 30.0

@@ -9,7 +9,7 @@ from random import Random
 from tests.money.stage import Town
 
 ROUTER, WORKER, SERVER = "router", "worker", "server"
-CHANCES = {ROUTER: 5, WORKER: 3, SERVER: 2}
+ROUND = (ROUTER, ROUTER, WORKER, SERVER)  # each once a round, in another order
 AWAY_S = 0.3  # the server, between its death and its start
 PAUSE_S = (3.0, 6.0)  # between two kills
 
@@ -22,6 +22,7 @@ class Killing:
         self._dice = dice
         self._pause_s = pause_s
         self._most = most
+        self._round: list[str] = []
         self._stopped = asyncio.Event()
         self.counts: Counter[str] = Counter()
 
@@ -32,7 +33,8 @@ class Killing:
                     await self._stopped.wait()
                 return
             except TimeoutError:
-                await self._kill(self._dice.choices(list(CHANCES), list(CHANCES.values()))[0])
+                self._round = self._round or self._dice.sample(ROUND, len(ROUND))
+                await self._kill(self._round.pop())
 
     def stop(self) -> None:
         self._stopped.set()

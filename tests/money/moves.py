@@ -43,7 +43,7 @@ def report_of(assignment: Json) -> Report:
     role, _, row = str(assignment["tenant_id"]).partition("-")
     cost = cost_of(assignment["request_id"])
     if role == "good":
-        return Report(cost, [a_result(assignment, cost)], _BESIDE.get(row, _nothing)(assignment))
+        return _honest(assignment, cost)
     return MOVES.get(row, _honest)(assignment, cost)
 
 
@@ -71,10 +71,6 @@ def a_result(assignment: Json, cost: object, **changes: object) -> Json:
         **changes,
     }
     return {name: value for name, value in whole.items() if value is not None}
-
-
-def _nothing(_: Json) -> list[Json]:
-    return []
 
 
 def _honest(assignment: Json, cost: Decimal) -> Report:
@@ -154,9 +150,8 @@ def _cost_as_a_call(assignment: Json, _: Decimal) -> Report:
     return Report(FLAT.per_request, [a_result(assignment, FLAT.per_request)])
 
 
-def _forge_beside(assignment: Json) -> list[Json]:
-    """Of an honest tenant's assignment, once its result is stored."""
-    hostile = f"bad-{str(assignment['tenant_id']).partition('-')[2]}"
+def forge_beside(assignment: Json, hostile: str) -> list[Json]:
+    """Of an honest tenant's assignment, once its result is metered."""
     return [
         a_result(assignment, 0.5, tenant_id=hostile),
         a_result(assignment, 0.5, tenant_id=hostile, request_id=None),
@@ -182,4 +177,3 @@ MOVES: dict[str, Move] = {
     "free-first": _begin_for_free,
     "own-assignment": _cost_as_a_call,
 }
-_BESIDE: dict[str, Callable[[Json], list[Json]]] = {"others": _forge_beside}

@@ -1,7 +1,7 @@
 """The providers, honest and hostile: `python -m tests.money.provider URL KEYS LEDGER`. Each is a user of the role author.
 
     good     answers, and tells what it costs; a stream has three pieces
-    flaky    the first call of each request fails with 503, the second one answers
+    flaky    the first call of every third request fails with 503, the second one answers
     sly      answers, and tells a cost or usage that is a lie
     talker   a stream of words, which tells its usage at its end; a prompt may say after how many pieces it falls silent
     endless  a stream that ends when it is not heard any more
@@ -15,6 +15,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from uuid import uuid4
 from msgspec import Struct, field
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.errors import Error
 
 from tests.money.ledger import Call, End, Ledger
 from tests.money.prices import ENDLESS, FLAKY, FLAT, GOOD, SLY, TALKER
@@ -33,7 +35,6 @@ READY = "provider.ready"
 Json = dict[str, Any]
 COST = float(FLAT.per_request)
 PAUSE_S = 0.003  # between two pieces
-LEFT = "503"  # the status by which the server says that a reply subject has no listener
 
 LIES: tuple[Json, ...] = (
     {"cost": 0},
@@ -55,8 +56,21 @@ class Asked(Struct, frozen=True):
     prompt: str
     options: Json
 
-    def reply_to(self) -> str:
-        return self.message.reply
+
+class _Sent(Struct):
+    """The pieces of one stream. `unheard`: numbers of those that had no listener any more, as the server said."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    unheard: set[int] = field(default_factory=set)
+    is_ended: bool = False
+
+    async def on_unheard(self, message: Msg) -> None:
+        self.unheard.add(int(message.subject.rpartition(".")[2]))
+
+    @property
+    def tokens(self) -> int:
+        """Of what was heard."""
+        return sum(piece.tokens for number, piece in enumerate(self.pieces) if number not in self.unheard)
 
 
 class Providers(Struct):
@@ -112,7 +126,8 @@ class Providers(Struct):
         await self._say(self.honest, asked, {"cost": COST, "usage": {"prompt_tokens": 3, "completion_tokens": 2}})
 
     async def answer_second(self, asked: Asked) -> None:
-        if asked.call.name not in self.seen:
+        number = int(asked.call.name.rpartition("-")[2])
+        if number % 3 == 0 and asked.call.name not in self.seen:
             self.seen.add(asked.call.name)
             headers = {"Nats-Service-Error-Code": "503", "Nats-Service-Error": "not now"}
             await self.honest.publish(asked.message.reply, b"", headers=headers)
@@ -145,33 +160,46 @@ class Providers(Struct):
         await self._talk(self.hostile, asked, list(islice(cycle(pieces), 20_000)), silent_after=None)
 
     async def _talk(self, client: Client, asked: Asked, pieces: list[Piece], *, silent_after: int | None) -> None:
-        prompt, sent, last, gone = count_tokens(asked.prompt), 0, 0, asyncio.Event()
+        prompt, sent = count_tokens(asked.prompt), _Sent()
         inbox = client.new_inbox()
-
-        async def on_told(_: Msg) -> None:
-            gone.set()
-
-        ear = await client.subscribe(inbox, cb=on_told)
+        ear = await client.subscribe(f"{inbox}.*", cb=sent.on_unheard)
         try:
-            for number, piece in enumerate(pieces):
-                if gone.is_set() or number == silent_after:
+            for number, piece in enumerate(pieces[:silent_after]):
+                if sent.unheard:
                     return
-                last = piece.tokens
-                await self._send(client, asked, {"data": piece.text, "done": False}, inbox)
-                sent += last
+                await self._send(client, asked, {"data": piece.text, "done": False}, f"{inbox}.{number}")
+                sent.pieces.append(piece)
                 await asyncio.sleep(PAUSE_S)
-            is_told = asked.options.get("tells", True)
-            usage = {"prompt_tokens": prompt, "completion_tokens": sent} if is_told else {}
-            self.ledger.write_end(End(asked.call.number, prompt, 0, sent, last, is_told))
-            await self._send(client, asked, {"data": "", "done": True, "metadata": usage})
-            sent = -1
+            if silent_after is None:
+                await self._say_last(client, asked, prompt, sent)
         finally:
-            if sent >= 0:
-                self.ledger.write_end(End(asked.call.number, prompt, 0, sent, last, False))
+            if not sent.is_ended:
+                await _flush(client)
+                self._note_end(asked, prompt, sent, is_told=False)
             await ear.unsubscribe()
+
+    async def _say_last(self, client: Client, asked: Asked, prompt: int, sent: _Sent) -> None:
+        is_told = bool(asked.options.get("tells", True))
+        await _flush(client)
+        if sent.unheard:
+            return
+        self._note_end(asked, prompt, sent, is_told=is_told)
+        usage = {"prompt_tokens": prompt, "completion_tokens": sent.tokens} if is_told else {}
+        await self._send(client, asked, {"data": "", "done": True, "metadata": usage})
+
+    def _note_end(self, asked: Asked, prompt: int, sent: _Sent, *, is_told: bool) -> None:
+        sent.is_ended = True
+        last = sent.pieces[-1].tokens if sent.pieces else 0
+        self.ledger.write_end(End(asked.call.number, prompt, 0, sent.tokens, last, is_told))
 
     async def _send(self, client: Client, asked: Asked, chunk: Json, inbox: str = "") -> None:
         await client.publish(asked.message.reply, json.dumps(chunk).encode(), reply=inbox)
+
+
+async def _flush(client: Client) -> None:
+    """What the server says of the pieces before has come then; a server that is killed says nothing."""
+    with suppress(Error, OSError, TimeoutError):
+        await client.flush(5)
 
 
 async def serve(login: Login, ledger: Ledger) -> None:

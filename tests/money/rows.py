@@ -15,7 +15,7 @@ WHO = {"tenant", "client", "worker", "extension"}
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """One move of one hostile player. `amount`: the hostile tenant's budget; `settings`: of the whole stage, where they are not the defaults.
+    """One move of one hostile player. `amount`: the hostile tenant's budget; `settings`: of the whole stage, beside the defaults.
 
     `is_found`: the issue lists it as found, so the control must fail it. `pieces_at_once`: streams that may be a piece beyond their
     budget at the same time.
@@ -117,7 +117,7 @@ WORKERS = (
         name="others",
         by="worker",
         does="reports the honest tenant's assignments again: as its own, dearer, as failed",
-        move=clients.push,
+        move=clients.report_for_others,
     ),
     Row(
         name="replays",
@@ -157,7 +157,7 @@ EXTENSIONS = (
     Row(
         name="flaky",
         by="extension",
-        does="fails the first attempt of each invocation, which the router makes again",
+        does="fails the first attempt of every third invocation, which the router makes again",
         move=clients.invoke_flaky,
     ),
     Row(

@@ -21,8 +21,9 @@ from tests.money.events import Event, read_events
 from tests.money.killing import PAUSE_S, Killing
 from tests.money.ledger import read_work
 from tests.money.rows import Row
-from tests.money.stage import USAGE, Town, on_stage
+from tests.money.stage import Town, on_stage
 from tests.money.verdicts import RowResult, Settled, Side
+from tests.money.watching import USAGE, UsageReader, Watch
 from tests.money.worker import DURABLE, STREAM
 from tests.neighbours.tree import Tree
 
@@ -30,7 +31,6 @@ QUIET_S = 12.0  # nothing was stored for so long
 ENDED_S = STREAM_MS / 1000 + 15  # after the last request every attempt has its end, also one that only its record tells of
 LATEST_S = 240.0
 SETTLED_S = 60.0
-PAGE = 200
 
 Tell = Callable[[str], None]
 
@@ -83,8 +83,8 @@ async def _play(plan: Plan, tree: Tree, rows: Sequence[Row], each: int, tell: Te
     async with on_stage(tree, routers=plan.routers, settings=rows[0].settings) as town, AsyncExitStack() as stack:
         has_prices = await town.put_prices()
         await _put_budgets(town, rows)
-        users = {"gateway": "_INBOX_gateway.one", "gateway.two": "_INBOX_gateway.two", "worker.two": "_INBOX_worker.two"}
-        clients = [await town.login.connect(user, inbox) for user, inbox in users.items()]
+        users = ("gateway", "gateway.two", "worker.two", "witness")
+        clients = [await town.login.connect(user, f"_INBOX_{user}.one" if user == "gateway" else None) for user in users]
         for client in clients:
             stack.push_async_callback(client.close)
         scenes = [_a_scene(row, clients, plan.seed, each) for row in rows]
@@ -103,8 +103,9 @@ async def _play(plan: Plan, tree: Tree, rows: Sequence[Row], each: int, tell: Te
 
 
 def _a_scene(row: Row, clients: Sequence[Client], seed: int, each: int) -> Scene:
-    honest, hostile, worker = clients
-    return Scene(row.name, Asker(honest), Asker(hostile), worker, Random(f"{seed} {row.name}"), each)
+    honest, hostile, worker, witness = clients
+    dice = Random(f"{seed} {row.name}")
+    return Scene(row.name, Asker(honest), Asker(hostile), worker, Watch(witness), dice, each, asyncio.Event())
 
 
 async def _act(row: Row, scene: Scene, tell: Tell) -> None:
@@ -185,15 +186,10 @@ async def _look(town: Town, rows: Sequence[Row], scenes: Sequence[Scene], router
 async def _read_usage(town: Town) -> list[bytes]:
     """Every message of the stream, in its order."""
     witness = await town.witness()
-    jsm = witness.jsm(timeout=30)
-    state = (await jsm.stream_info(USAGE)).state
-    found: list[bytes] = []
-    numbers = range(max(1, state.first_seq), state.last_seq + 1)
-    for at in range(0, len(numbers), PAGE):
-        some = await asyncio.gather(*(jsm.get_msg(USAGE, number) for number in numbers[at : at + PAGE]))
-        found += [message.data or b"" for message in some]
-    await witness.close()
-    return found
+    try:
+        return await UsageReader(witness).read()
+    finally:
+        await witness.close()
 
 
 async def _read_budgets(town: Town, booked: Mapping[str, tuple[Decimal, int]]) -> dict[str, Settled]:

@@ -38,7 +38,6 @@ SERVES = {"author.good": (GOOD, FLAKY, TALKER), "author.sly": (SLY, ENDLESS)}
 RETRIES = {FLAKY: 2}
 POLICIES = {"default": EXPECTED, "dear": DEAR}
 CALL_MS = 5_000  # a provider has so long for an answer, and between two pieces
-USAGE = "ROUTER_USAGE"
 
 
 class Shop(Deployed):
