@@ -71,14 +71,24 @@ class Asker(Struct):
             return NO_ANSWER
         return _code_of(answer)
 
-    async def stream(self, tenant: str, name: str, provider: str, *, options: Json | None = None, leave_after: int | None = None) -> str:
-        """How a stream ended: read to its end, or left after so many pieces. It is asked for once."""
+    async def stream(
+        self,
+        tenant: str,
+        name: str,
+        provider: str,
+        *,
+        body: str = "",
+        options: Json | None = None,
+        leave_after: int | None = None,
+        longest_ms: int = STREAM_MS,
+    ) -> str:
+        """How a stream ended: read to its end, or left after so many pieces. It is asked for once. `options`: for the stand-in."""
         self.asked += 1
-        body = f"{name}|{json.dumps(options or {})}"
-        asked = {"provider_id": provider, "tenant_id": tenant, "message_id": name, "body": body}
+        given = {"parameters": {"rig": options or {}}}
+        asked = {"provider_id": provider, "tenant_id": tenant, "message_id": name, "body": f"{name}|{body}", **given}
         inbox = self.client.new_inbox()
         ear = await self.client.subscribe(inbox)
-        await self.client.publish(STREAM, json.dumps(asked).encode(), reply=inbox, headers={"Router-Deadline-Ms": str(STREAM_MS)})
+        await self.client.publish(STREAM, json.dumps(asked).encode(), reply=inbox, headers={"Router-Deadline-Ms": str(longest_ms)})
         code = await self._read(ear, leave_after)
         await ear.unsubscribe()
         if code not in (DECIDED, LEFT):

@@ -17,8 +17,9 @@ from tests.money.prices import ENDLESS, FLAKY, GOOD, SLY, TALKER
 from tests.money.watching import Watch
 from tests.money.worker import tell
 
-AT_ONCE = 4
+AT_ONCE = 2
 SAME = 10  # invocations under one id
+PROMPT = "Tell me how the day went at the harbour, and who came."
 
 
 class Scene(Struct, frozen=True):
@@ -150,17 +151,20 @@ async def invoke_sly(scene: Scene) -> None:
 
 
 async def cut_streams(scene: Scene) -> None:
-    """The client leaves, or the provider falls silent, after some pieces; or neither."""
+    """The client leaves after some pieces of every third stream; a few more fall silent, two at a time, for a breaker counts those."""
 
-    async def ask(number: int) -> object:
+    async def ask(number: int, *, is_silent: bool) -> object:
         pieces = scene.dice.randint(5, 30)
-        place = scene.dice.randint(1, pieces)
-        options = {"pieces": pieces, "seed": number, "tells": number % 3 != 2}
-        silent = {"silent": place} if number % 10 == 9 else {}
-        leave = place if number % 3 == 1 and not silent else None
-        return await scene.hostile.stream(scene.bad, scene.name(number), TALKER, options={**options, **silent}, leave_after=leave)
+        place = scene.dice.randint(1, pieces - 1)
+        options = {"pieces": pieces, "seed": number, "tells": number % 3 != 2, **({"silent": place} if is_silent else {})}
+        leave = place if number % 3 == 1 and not is_silent else None
+        return await scene.hostile.stream(scene.bad, scene.name(number), TALKER, body=PROMPT, options=options, leave_after=leave)
 
-    await run_in_order(scene.requests, ask, 8)
+    few = max(1, scene.requests // 40)
+    await asyncio.gather(
+        run_in_order(scene.requests - few, lambda number: ask(number, is_silent=False), 4),
+        run_in_order(few, lambda number: ask(scene.requests - 1 - number, is_silent=True), 2),
+    )
 
 
 async def invoke_beyond(scene: Scene) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 
 from tests.money.stage import Town
@@ -11,16 +12,17 @@ from tests.money.stage import Town
 ROUTER, WORKER, SERVER = "router", "worker", "server"
 ROUND = (ROUTER, ROUTER, WORKER, SERVER)  # each once a round, in another order
 AWAY_S = 0.3  # the server, between its death and its start
-PAUSE_S = (3.0, 6.0)  # between two kills
+PAUSE_S = (2.0, 4.0)  # between two kills
 
 
 class Killing:
     """`run` it as a task; `stop` ends it between two kills."""
 
-    def __init__(self, town: Town, dice: Random, pause_s: tuple[float, float] = PAUSE_S, most: int | None = None) -> None:
+    def __init__(self, town: Town, dice: Random, pause_s: tuple[float, float], order: Sequence[str], most: int | None) -> None:
         self._town = town
         self._dice = dice
         self._pause_s = pause_s
+        self._order = order
         self._most = most
         self._round: list[str] = []
         self._stopped = asyncio.Event()
@@ -33,7 +35,7 @@ class Killing:
                     await self._stopped.wait()
                 return
             except TimeoutError:
-                self._round = self._round or self._dice.sample(ROUND, len(ROUND))
+                self._round = self._round or self._dice.sample(self._order, len(self._order))
                 await self._kill(self._round.pop())
 
     def stop(self) -> None:

@@ -3,7 +3,7 @@
     good     answers, and tells what it costs; a stream has three pieces
     flaky    the first call of every third request fails with 503, the second one answers
     sly      answers, and tells a cost or usage that is a lie
-    talker   a stream of words, which tells its usage at its end; a prompt may say after how many pieces it falls silent
+    talker   a stream of words; the parameters say of which text, and whether it tells its usage or falls silent
     endless  a stream that ends when it is not heard any more
 
 A prompt begins with the name of its request.
@@ -110,12 +110,11 @@ class Providers(Struct):
     def _note(self, message: Msg) -> Asked:
         """The call is in the ledger before anything is answered."""
         body = json.loads(message.data)
-        name, _, rest = str(body["prompt"]).partition("|")
-        options = json.loads(rest) if rest.startswith("{") else {}
+        name = str(body["prompt"]).partition("|")[0]
         is_stream = header(message, "Router-Stream") == "true"
         call = Call(uuid4().hex, body["tenant_id"], body["provider_id"], name, is_stream)
         self.ledger.write_call(call)
-        return Asked(message, call, body["prompt"], options)
+        return Asked(message, call, body["prompt"], (body.get("parameters") or {}).get("rig", {}))
 
     # -- whole answers
 
@@ -169,7 +168,7 @@ class Providers(Struct):
                     return
                 await self._send(client, asked, {"data": piece.text, "done": False}, f"{inbox}.{number}")
                 sent.pieces.append(piece)
-                await asyncio.sleep(PAUSE_S)
+                await asyncio.sleep(asked.options.get("pause_s", PAUSE_S))
             if silent_after is None:
                 await self._say_last(client, asked, prompt, sent)
         finally:

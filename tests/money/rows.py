@@ -75,7 +75,7 @@ CLIENTS = (
     Row(
         name="cuts",
         by="client",
-        does="cuts streams after any piece, or their provider falls silent; two of three tell their usage at their end",
+        does="leaves every third stream after any piece; some fall silent; two of three that end tell their usage",
         move=clients.cut_streams,
     ),
 )

@@ -18,7 +18,7 @@ from tests.money.asking import STREAM_MS, Asker
 from tests.money.bill import Seen, make_bills
 from tests.money.clients import Scene, be_honest
 from tests.money.events import Event, read_events
-from tests.money.killing import PAUSE_S, Killing
+from tests.money.killing import PAUSE_S, ROUND, Killing
 from tests.money.ledger import read_work
 from tests.money.rows import Row
 from tests.money.stage import Town, on_stage
@@ -28,7 +28,7 @@ from tests.money.worker import DURABLE, STREAM
 from tests.neighbours.tree import Tree
 
 QUIET_S = 12.0  # nothing was stored for so long
-ENDED_S = STREAM_MS / 1000 + 15  # after the last request every attempt has its end, also one that only its record tells of
+ENDED_S = STREAM_MS / 1000 + 15  # so much later an attempt has its end, also one that only its record tells of
 LATEST_S = 240.0
 SETTLED_S = 60.0
 
@@ -36,7 +36,7 @@ Tell = Callable[[str], None]
 
 
 class Plan(Struct, frozen=True):
-    """What a run is to be. `requests`: of all rows together."""
+    """What a run is to be. `requests`: of all rows together; `ended_s`: after the last request every attempt has its end by then."""
 
     rows: Sequence[Row]
     requests: int = 20_000
@@ -44,6 +44,9 @@ class Plan(Struct, frozen=True):
     routers: int = 2
     pause_s: tuple[float, float] = PAUSE_S
     kills: int | None = None  # at most
+    order: Sequence[str] = ROUND  # of what is killed
+    ended_s: float = ENDED_S
+    quiet_s: float = QUIET_S
 
 
 class TreeResults(Struct, frozen=True):
@@ -89,14 +92,14 @@ async def _play(plan: Plan, tree: Tree, rows: Sequence[Row], each: int, tell: Te
             stack.push_async_callback(client.close)
         scenes = [_a_scene(row, clients, plan.seed, each) for row in rows]
         tell(f"{tree.commit}: {len(rows)} rows, {each} requests of each tenant, prices: {'yes' if has_prices else 'none'}")
-        killing = Killing(town, Random(plan.seed), plan.pause_s, plan.kills)
+        killing = Killing(town, Random(plan.seed), plan.pause_s, plan.order, plan.kills)
         task = asyncio.create_task(killing.run())
         try:
             await asyncio.gather(*(_act(row, scene, tell) for row, scene in zip(rows, scenes, strict=True)))
         finally:
             killing.stop()
             await task
-        await _let_end(town, tell)
+        await _let_end(town, plan, tell)
         found, again = await _look(town, rows, scenes, plan.routers)
         asked = sum(scene.honest.asked + scene.hostile.asked for scene in scenes)
         return TreeResults(tree.commit, has_prices, found, dict(killing.counts), asked, time.monotonic() - begun, again)
@@ -128,23 +131,23 @@ async def _put_budgets(town: Town, rows: Sequence[Row]) -> None:
 # -- until nothing moves
 
 
-async def _let_end(town: Town, tell: Tell) -> None:
+async def _let_end(town: Town, plan: Plan, tell: Tell) -> None:
     """Every process runs again, the dead letters are replayed, and nothing is stored any more."""
     began = time.monotonic()
     witness = await town.witness()
     try:
-        await _wait_until_quiet(town, witness, began + LATEST_S)
+        await _wait_until_quiet(witness, plan.quiet_s, began + LATEST_S)
         (said,) = await town.operate(("dlq", "replay", "--all"))
         tell(f"dead letters replayed: {(said['out'] or said['err']).strip().splitlines()[-1:]}")
-        await asyncio.sleep(max(0.0, began + ENDED_S - time.monotonic()))
-        await _wait_until_quiet(town, witness, began + LATEST_S)
+        await asyncio.sleep(max(0.0, began + plan.ended_s - time.monotonic()))
+        await _wait_until_quiet(witness, plan.quiet_s, began + LATEST_S)
     finally:
         await witness.close()
 
 
-async def _wait_until_quiet(town: Town, witness: Client, latest: float) -> None:
+async def _wait_until_quiet(witness: Client, quiet_s: float, latest: float) -> None:
     seen, since = await _state(witness), time.monotonic()
-    while time.monotonic() < min(latest, since + QUIET_S):
+    while time.monotonic() < min(latest, since + quiet_s):
         await asyncio.sleep(1)
         now = await _state(witness)
         if now != seen or now[1:] != (0, 0, 0, 0):

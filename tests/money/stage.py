@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -37,6 +38,7 @@ USERS = ("gateway.two", "worker.two", "author.good", "author.sly")
 SERVES = {"author.good": (GOOD, FLAKY, TALKER), "author.sly": (SLY, ENDLESS)}
 RETRIES = {FLAKY: 2}
 POLICIES = {"default": EXPECTED, "dear": DEAR}
+STOP_S = 40.0
 CALL_MS = 5_000  # a provider has so long for an answer, and between two pieces
 
 
@@ -48,6 +50,19 @@ class Shop(Deployed):
         for user, providers in SERVES.items():
             text = _with_author(text, user, providers)
         return text
+
+
+class Stoppable(Child):
+    """A child that can be told to stop, as its supervisor tells it."""
+
+    def stop(self) -> None:
+        """Returns when it has ended; SIGKILL where it does not."""
+        self._should_run = False
+        if self._process is not None and self.is_running:
+            self.signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_S)
+        self.kill()
 
 
 class Town:
@@ -122,10 +137,10 @@ class Town:
         said = await self.operate(*files)
         return not any(one["status"] for one in said)
 
-    def _router(self, name: str) -> Child:
+    def _router(self, name: str) -> Stoppable:
         more = {"ROUTER_POLICIES__DIR": self.home / "policies", "ROUTER_EXTENSIONS__DIR": self.home / "extensions"}
         environ = {**self._environ("router"), **{key: str(value) for key, value in more.items()}, "ROUTER_HTTP__PORT": "0"}
-        return Child(name, ("router.cli", "serve"), "router.ready", {**environ, "ROUTER_LOG__LEVEL": "warning"}, self.home)
+        return Stoppable(name, ("router.cli", "serve"), "router.ready", {**environ, "ROUTER_LOG__LEVEL": "warning"}, self.home)
 
     def _part(self, module: Any, name: str, announces: str) -> Child:
         arguments = (self.broker.url, str(self.deployed.keys), str(self.home / f"{name}.ledger"))
