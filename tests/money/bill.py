@@ -27,6 +27,7 @@ class Bill(Struct, frozen=True, kw_only=True):
     billed: Decimal
     booked: Decimal  # all events of the tenant that are money
     surplus: Decimal
+    covered: Decimal  # calls under the ids of assignments, which their results may cover
     slack: Decimal  # one piece of each stream that was cut, and what an estimate may be off
     missing: int
     twice: int
@@ -45,6 +46,7 @@ class Bill(Struct, frozen=True, kw_only=True):
 
 class _Owed(Struct):
     money: Decimal = Decimal(0)
+    covered: Decimal = Decimal(0)
     slack: Decimal = Decimal(0)
 
 
@@ -97,6 +99,7 @@ def _make_bill(
         billed=sum((event.cost for event in booked if event.reference not in lost), Decimal(0)),
         booked=sum((event.cost for event in booked), Decimal(0)),
         surplus=surplus,
+        covered=owed.covered,
         slack=owed.slack,
         missing=missing + free,
         twice=twice,
@@ -110,16 +113,16 @@ def _make_bill(
 
 
 def _sum_owed(jobs: Mapping[str, Decimal], calls: list[Call], ends: Mapping[str, End]) -> _Owed:
-    """An assignment covers one call under its id: whichever of the two is metered first, it is the same money in these rows."""
-    owed = _Owed(sum(jobs.values(), Decimal(0)))
-    covered = set(jobs)
+    """One call under an assignment's id may be covered by its result, or be billed beside it where the result was first."""
+    owed, open_jobs = _Owed(sum(jobs.values(), Decimal(0))), set(jobs)
     for call in calls:
-        if call.name in covered:
-            covered.discard(call.name)
-            continue
         money, slack = price_of(PRICES[call.provider], ends.get(call.number))
-        owed.money += money
-        owed.slack += slack
+        if call.name in open_jobs:
+            open_jobs.discard(call.name)
+            owed.covered += money
+        else:
+            owed.money += money
+            owed.slack += slack
     return owed
 
 
@@ -136,23 +139,16 @@ def price_of(price: UnitPrice, end: End | None) -> tuple[Decimal, Decimal]:
 def _compare_names(
     jobs: Mapping[str, Decimal], calls: list[Call], events: list[Event], failed: Collection[str]
 ) -> tuple[Decimal, int, int]:
-    """Money recorded and never called; calls without an event; events without a call or an assignment.
-
-    An assignment counts once, whether its worker did it, a call under its id, or both.
-    """
-    done = Counter(call.name for call in calls if call.name not in jobs) + Counter(dict.fromkeys(jobs, 1))
-    more = Counter(call.name for call in calls if call.name in jobs) - Counter(dict.fromkeys(jobs, 1))
-    done += more
-    surplus, missing, twice = Decimal(0), 0, 0
+    """Money recorded and never called; calls without an event; events without a call or an assignment."""
+    called = Counter(call.name for call in calls)
     metered: dict[str, list[Event]] = {}
     for event in events:
         metered.setdefault(event.reference, []).append(event)
-    for name in done.keys() | metered.keys():
-        stored = metered.get(name, [])
-        missing += max(0, done[name] - len(stored))
-        if len(stored) <= done[name]:
-            continue
-        spare = sorted(stored, key=lambda event: not event.is_estimated)[: len(stored) - done[name]]
+    surplus, missing, twice = Decimal(0), 0, 0
+    for name in called.keys() | jobs.keys() | metered.keys():
+        stored, least, most = metered.get(name, []), max(called[name], name in jobs), called[name] + (name in jobs)
+        missing += max(0, least - len(stored))
+        spare = sorted(stored, key=lambda event: not event.is_estimated)[: max(0, len(stored) - most)]
         if name in failed and all(event.is_invocation for event in spare):
             surplus += sum((event.cost for event in spare), Decimal(0))
         else:

@@ -21,6 +21,7 @@ Json = dict[str, Any]
 EXPECTED = Decimal("0.01")  # the policy's own, of each assignment
 BOUND = EXPECTED * 100  # results.cost_factor: what is told above it is booked at it, and held
 DEAR = Decimal("0.02")  # what each assignment of the row `free-first` costs, but the first
+DEARER = Decimal("0.9")  # told, and replaced
 DAY_MS = 86_400_000
 NAN = float("nan")
 
@@ -88,12 +89,11 @@ def _multiply_statuses(assignment: Json, cost: Decimal) -> Report:
 
 
 def _change_mind(assignment: Json, cost: Decimal) -> Report:
-    """A later success replaces a timeout; nothing replaces a success."""
-    dear = Decimal("0.9")
+    """A later success replaces a timeout; nothing replaces a success. Of two final ones either may be stored first: they cost the same."""
     kinds = (("timeout", "success"), ("success", "timeout"), ("success", "error"), ("cancelled", "success"))
-    first, second = kinds[number_of(assignment) % len(kinds)]
-    costs = {status: cost if status == "success" else dear for status in (first, second)}
-    return Report(cost, [a_result(assignment, costs[status], status=status) for status in (first, second)])
+    statuses = kinds[number_of(assignment) % len(kinds)]
+    costs = {"timeout": DEARER, "cancelled": DEARER}
+    return Report(cost, [a_result(assignment, costs.get(status, cost), status=status) for status in statuses])
 
 
 def _name_another_provider(assignment: Json, cost: Decimal) -> Report:

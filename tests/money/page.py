@@ -35,6 +35,7 @@ HOW_TO_READ = """*Honest*, *hostile*: what the ledger of providers and workers s
 less that. The events are read by a reader of the rig's own: each identity once, decimals. *Calls*: that reached a provider. *Jobs*:
 assignments that a worker did. *Surplus*: attempts that were recorded before their call, and whose router died before it called; it is
 billed, and not part of the difference. *Slack*: how far an estimated bill may be off: one piece of each stream that was cut, and 2 %.
+*Covered*: one call under the id of each assignment; it is billed beside the result where that was first, and else covers it.
 *Lost*: streams that a kill cut, which are left out of owed and billed, and cost something. *Missing*, *twice*: calls without an
 event, events without a call. *Marked*: events of assignments that are not known, which are no money. *Held*: costs above their bound.
 *Overspent*: what is booked above the budget, of what a slice an instance allows. Settled is what `router budget list` tells.
@@ -51,7 +52,7 @@ def _describe(tree: TreeResults) -> str:
     )
 
 
-COLUMNS = ("row", "by", "honest owed", "difference", "hostile jobs", "calls", "owed", "difference", "slack", "surplus", "lost")
+COLUMNS = ("row", "by", "honest owed", "difference", "hostile jobs", "calls", "owed", "difference", "slack", "covered", "surplus", "lost")
 MORE = ("missing", "twice", "marked", "held", "settled − booked", "overspent", "holds")
 
 
@@ -69,7 +70,13 @@ def _line(place: int, tree: TreeResults, found: RowResult) -> str:
     honest, hostile = found.honest.bill, found.hostile.bill
     title = (row.name, row.by) if place == 0 else (f"· {tree.commit}", "found" if row.is_found else "")
     owed = (_money(honest.owed), _money(honest.difference), str(hostile.jobs), str(hostile.calls), _money(hostile.owed))
-    apart = (_money(hostile.difference), _money(hostile.slack), _money(honest.surplus + hostile.surplus), str(hostile.lost))
+    apart = (
+        _money(hostile.difference),
+        _money(hostile.slack),
+        _money(hostile.covered),
+        _money(honest.surplus + hostile.surplus),
+        str(hostile.lost),
+    )
     counts = [str(honest.missing + hostile.missing), str(honest.twice + hostile.twice), str(honest.marked + hostile.marked)]
     settled = " / ".join(_unsettled(side) for side in (found.honest, found.hostile))
     spent = f"{_money(overspent(found))} of {_money(allowed(found))}" if has_budget(row) else ""

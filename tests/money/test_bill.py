@@ -71,12 +71,15 @@ def test_an_attempt_that_was_recorded_and_not_made_is_apart_only_where_its_clien
     assert (unseen.surplus, unseen.difference, unseen.twice) == (0, FLAT.per_request, 1)
 
 
-@pytest.mark.parametrize(("calls", "events"), [(0, 1), (1, 1), (3, 3)])
-def test_an_assignment_covers_one_call_under_its_id(calls: int, events: int) -> None:
+@pytest.mark.parametrize(
+    ("calls", "events", "missing", "twice"), [(0, 1, 0, 0), (1, 1, 0, 0), (1, 2, 0, 0), (3, 3, 0, 0), (3, 2, 1, 0), (1, 3, 0, 1)]
+)
+def test_an_assignment_may_cover_one_call_under_its_id(calls: int, events: int, missing: int, twice: int) -> None:
     work = Work({"a-1": Job("acme", "a-1", FLAT.per_request)}, [a_call(str(number), "a-1") for number in range(calls)], {})
     stored = [an_event(request_id="a-1", event_id=f"usage:{number}", cost=0.02) for number in range(events)]
     bill = a_bill(work, stored)
-    assert (bill.difference, bill.missing, bill.twice) == (0, 0, 0)
+    assert (bill.missing, bill.twice, bill.covered) == (missing, twice, FLAT.per_request if calls else 0)
+    assert bill.difference == (events - max(1, calls)) * FLAT.per_request
 
 
 def test_a_stream_that_a_kill_cut_is_left_out_of_both_sides_and_must_cost_something() -> None:
