@@ -23,8 +23,8 @@ STREAM = f"{INVOKE}.stream"
 PATIENCE_S = 6.0
 STREAM_PATIENCE_S = 12.0  # for the next piece
 STREAM_MS = 20_000  # a whole stream
-TRIES = 15
-AGAIN_S = 0.2
+TRIES = 30
+AGAIN_S = 0.3
 DECIDED, NO_ANSWER, NO_ROUTER = "decided", "no answer", "no router"
 LEFT = "left"
 NOT_NOW = (NO_ANSWER, NO_ROUTER, "overloaded", "internal", "extension_unavailable", "extension_timeout", "deadline_exceeded")
@@ -36,6 +36,7 @@ class Asker(Struct):
     client: Client
     failed: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)  # streams that fell silent
+    left: set[str] = field(default_factory=set)  # streams that it did not read to their end
     answers: Counter[str] = field(default_factory=Counter)
     asked: int = 0
 
@@ -82,21 +83,37 @@ class Asker(Struct):
         leave_after: int | None = None,
         longest_ms: int = STREAM_MS,
     ) -> str:
-        """How a stream ended: read to its end, or left after so many pieces. It is asked for once. `options`: for the stand-in."""
+        """How a stream ended: read to its end, or left after so many pieces. `options`: for the stand-in.
+
+        It is asked for again where no router heard it, and never where one may have.
+        """
         self.asked += 1
         given = {"parameters": {"rig": options or {}}}
         asked = {"provider_id": provider, "tenant_id": tenant, "message_id": name, "body": f"{name}|{body}", **given}
+        code = NO_ROUTER
+        for _ in range(TRIES):
+            code = await self._stream(json.dumps(asked).encode(), leave_after, longest_ms)
+            if code != NO_ROUTER:
+                break
+            self.failed.add(name)
+            await asyncio.sleep(AGAIN_S)
+        self._note_stream(name, code)
+        return code
+
+    async def _stream(self, body: bytes, leave_after: int | None, longest_ms: int) -> str:
         inbox = self.client.new_inbox()
         ear = await self.client.subscribe(inbox)
-        await self.client.publish(STREAM, json.dumps(asked).encode(), reply=inbox, headers={"Router-Deadline-Ms": str(longest_ms)})
+        await self.client.publish(STREAM, body, reply=inbox, headers={"Router-Deadline-Ms": str(longest_ms)})
         code = await self._read(ear, leave_after)
         await ear.unsubscribe()
-        if code not in (DECIDED, LEFT):
-            self.failed.add(name)
-        if code in (NO_ANSWER, NO_ROUTER):
-            self.lost.add(name)
-        self.answers[code] += 1
         return code
+
+    def _note_stream(self, name: str, code: str) -> None:
+        if code != DECIDED:
+            self.failed.add(name)
+        if code in (NO_ANSWER, LEFT):
+            (self.lost if code == NO_ANSWER else self.left).add(name)
+        self.answers[code] += 1
 
     async def _read(self, ear: Any, leave_after: int | None) -> str:
         heard = 0
@@ -107,7 +124,7 @@ class Asker(Struct):
                 return NO_ANSWER
             heard += 1
             if not message.data:
-                return NO_ROUTER
+                return NO_ANSWER if heard > 1 else NO_ROUTER
             chunk = json.loads(message.data)
             if chunk.get("done"):
                 metadata = chunk.get("metadata", {})

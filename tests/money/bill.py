@@ -50,14 +50,18 @@ class _Owed(Struct):
     slack: Decimal = Decimal(0)
 
 
-ESTIMATE_IS_OFF_BY = Decimal("0.02")
+ONE_IS_OFF_BY = Decimal("0.05")  # the estimate of a few streams; that of many is what `streams` looks at
 
 
 class Seen(Struct, frozen=True):
-    """What clients saw. `failed`: names of requests that failed at least once, or had no answer; `lost`: of streams that fell silent."""
+    """What clients saw, by names of requests. `failed`: at least once, or had no answer; `left` is among them.
+
+    `lost`: streams that fell silent; `left`: that their reader left, so that it did not see whether a kill came before their event.
+    """
 
     failed: Collection[str]
     lost: Collection[str]
+    left: Collection[str] = ()
 
 
 def make_bills(tenants: Iterable[str], work: Work, events: Iterable[Event], seen: Seen) -> dict[str, Bill]:
@@ -86,7 +90,7 @@ def _make_bill(
     *,
     seen: Seen,
 ) -> Bill:
-    lost = {call.name for call in calls if call.name in seen.lost and not PRICES[call.provider].is_flat}
+    lost = _find_lost(calls, events, seen)
     owed = _sum_owed(jobs, [call for call in calls if call.name not in lost], ends)
     counted = [event for event in events if not event.is_marked]
     booked = [event for event in counted if event.adjustment is None or event.adjustment in MONEY_ADJUSTMENTS]
@@ -112,6 +116,13 @@ def _make_bill(
     )
 
 
+def _find_lost(calls: list[Call], events: list[Event], seen: Seen) -> set[str]:
+    """Streams by token whose end no router saw: an event at their deadline stands for what their record knew."""
+    at_deadline = {event.reference for event in events if event.status == "timeout" and event.is_estimated}
+    by_token = {call.name for call in calls if not PRICES[call.provider].is_flat}
+    return {name for name in by_token if name in seen.lost or (name in seen.left and name in at_deadline)}
+
+
 def _sum_owed(jobs: Mapping[str, Decimal], calls: list[Call], ends: Mapping[str, End]) -> _Owed:
     """One call under an assignment's id may be covered by its result, or be billed beside it where the result was first."""
     owed, open_jobs = _Owed(sum(jobs.values(), Decimal(0))), set(jobs)
@@ -133,7 +144,7 @@ def price_of(price: UnitPrice, end: End | None) -> tuple[Decimal, Decimal]:
     money = price.cost(end.input, end.cached, end.output)
     if end.is_told or price.is_flat:
         return money, Decimal(0)
-    return money, price.cost(0, 0, end.last_piece) - price.per_request + money * ESTIMATE_IS_OFF_BY
+    return money, price.cost(0, 0, end.last_piece) - price.per_request + money * ONE_IS_OFF_BY
 
 
 def _compare_names(
@@ -149,8 +160,13 @@ def _compare_names(
         stored, least, most = metered.get(name, []), max(called[name], name in jobs), called[name] + (name in jobs)
         missing += max(0, least - len(stored))
         spare = sorted(stored, key=lambda event: not event.is_estimated)[: max(0, len(stored) - most)]
-        if name in failed and all(event.is_invocation for event in spare):
+        if name in failed and all(map(_is_without_end, spare)):
             surplus += sum((event.cost for event in spare), Decimal(0))
         else:
             twice += len(spare)
     return surplus, missing, twice
+
+
+def _is_without_end(event: Event) -> bool:
+    """An attempt that was recorded, and of which no router saw the end."""
+    return event.is_invocation and event.status != "success"

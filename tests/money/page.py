@@ -34,7 +34,7 @@ Made by `python -m tests.money` (`make money`); nothing here was written by hand
 HOW_TO_READ = """*Honest*, *hostile*: what the ledger of providers and workers says is owed, and the sum of the usage events
 less that. The events are read by a reader of the rig's own: each identity once, decimals. *Calls*: that reached a provider. *Jobs*:
 assignments that a worker did. *Surplus*: attempts that were recorded before their call, and whose router died before it called; it is
-billed, and not part of the difference. *Slack*: how far an estimated bill may be off: one piece of each stream that was cut, and 2 %.
+billed, and not part of the difference. *Slack*: how far an estimated bill may be off: one piece of each stream that was cut, and 5 %.
 *Covered*: one call under the id of each assignment; it is billed beside the result where that was first, and else covers it.
 *Lost*: streams that a kill cut, which are left out of owed and billed, and cost something. *Missing*, *twice*: calls without an
 event, events without a call. *Marked*: events of assignments that are not known, which are no money. *Held*: costs above their bound.

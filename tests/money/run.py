@@ -167,10 +167,10 @@ async def _state(witness: Client) -> tuple[int, ...]:
 
 async def _look(town: Town, rows: Sequence[Row], scenes: Sequence[Scene], routers: int) -> tuple[list[RowResult], int]:
     events, again = read_events(await _read_usage(town))
-    failed = {name for scene in scenes for asker in (scene.honest, scene.hostile) for name in asker.failed}
-    lost = {name for scene in scenes for asker in (scene.honest, scene.hostile) for name in asker.lost}
+    askers = [asker for scene in scenes for asker in (scene.honest, scene.hostile)]
+    failed, lost, left = (set[str]().union(*names) for names in zip(*((one.failed, one.lost, one.left) for one in askers), strict=True))
     tenants = [tenant for scene in scenes for tenant in (scene.good, scene.bad)]
-    bills = make_bills(tenants, read_work(*town.ledgers), events, Seen(failed, lost))
+    bills = make_bills(tenants, read_work(*town.ledgers), events, Seen(failed, lost, left))
     budgets = await _read_budgets(town, {tenant: (bill.booked, bill.events) for tenant, bill in bills.items()})
     by_tenant: dict[str, list[Event]] = {}
     for event in events:

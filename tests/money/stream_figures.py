@@ -7,12 +7,12 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from tests.money.bill import ESTIMATE_IS_OFF_BY
 from tests.money.events import Event
 from tests.money.ledger import Call, End, Work
 from tests.money.prices import PRICES
 
 WHOLE, BY_READER, BY_PROVIDER, BY_ROUTER = "whole", "its reader left", "its provider fell silent", "its router stopped"
+OFF_BY = Decimal("0.02")  # in sum
 FACTS = ("date", "command", "CPU", "memory", "system", "Python", "nats-server", "load")
 
 
@@ -48,7 +48,7 @@ class Sums(Struct):
 
     @property
     def is_near(self) -> bool:
-        return abs(self.is_off_by) <= ESTIMATE_IS_OFF_BY
+        return abs(self.is_off_by) <= OFF_BY
 
 
 class StreamFigures(Struct, frozen=True):

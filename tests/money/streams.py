@@ -38,6 +38,7 @@ from tests.neighbours.tree import Tree, find_own_tree
 BROKEN = 2
 AT_ONCE = 48
 TENANTS = 4
+NOISY = 0.9  # no silent ones after these: streams that end well lie between those that fail, or a breaker opens
 TELL = 2 / 3  # of those that end
 PROMPT = 160  # characters at most
 LONG = 16  # streams in one wave, before a router is told to stop
@@ -68,7 +69,7 @@ def plan_streams(plan: StreamPlan) -> list[Asking]:
     for number in range(plan.streams):
         pieces = dice.randint(4, 30)
         place = dice.randint(1, pieces - 1) if number in cuts else None
-        by_reader = number in cuts and dice.random() < 0.5
+        by_reader = number in cuts and (dice.random() < 0.5 or number > plan.streams * NOISY)
         text = names[number % len(names)]
         found.append(
             Asking(
