@@ -11,7 +11,7 @@ python -m tests.money.streams                     10 000 streams, a tenth of the
     moves                 what a worker reports: the honest result, or each hostile one. Pure
     ledger                the file in which they write
     wire                  a connection with a role's key, which comes back by itself
-    asking clients        what honest clients ask, and each hostile one
+    asking tricks         what honest clients ask, and each hostile one
     killing               routers, worker and server are killed meanwhile, in a seeded order
     rows                  the rows of the table
     events bill           usage events by a reader of its own; what a tenant owes, and what it was billed. Pure

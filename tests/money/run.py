@@ -16,12 +16,12 @@ from nats.aio.client import Client
 
 from tests.money.asking import STREAM_MS, Asker
 from tests.money.bill import Seen, make_bills
-from tests.money.clients import Scene, be_honest
 from tests.money.events import Event, read_events
 from tests.money.killing import PAUSE_S, ROUND, Killing
 from tests.money.ledger import read_work
 from tests.money.rows import Row
 from tests.money.stage import Town, on_stage
+from tests.money.tricks import Play, be_honest
 from tests.money.verdicts import RowResult, Settled, Side
 from tests.money.watching import USAGE, UsageReader, Watch
 from tests.money.worker import DURABLE, STREAM
@@ -68,7 +68,7 @@ async def run(plan: Plan, tree: Tree, tell: Tell) -> TreeResults:
     for row in plan.rows:
         stages.setdefault(json.dumps(dict(row.settings)), []).append(row)
     each = max(8, plan.requests // (2 * len(plan.rows)))
-    parts = [await _play(plan, tree, rows, each, tell) for rows in stages.values()]
+    parts = [await _run_stage(plan, tree, rows, each, tell) for rows in stages.values()]
     kills: Counter[str] = sum((Counter(part.kills) for part in parts), Counter())
     return TreeResults(
         commit=tree.commit,
@@ -81,7 +81,7 @@ async def run(plan: Plan, tree: Tree, tell: Tell) -> TreeResults:
     )
 
 
-async def _play(plan: Plan, tree: Tree, rows: Sequence[Row], each: int, tell: Tell) -> TreeResults:
+async def _run_stage(plan: Plan, tree: Tree, rows: Sequence[Row], each: int, tell: Tell) -> TreeResults:
     begun = time.monotonic()
     async with on_stage(tree, routers=plan.routers, settings=rows[0].settings) as town, AsyncExitStack() as stack:
         has_prices = await town.put_prices()
@@ -90,29 +90,29 @@ async def _play(plan: Plan, tree: Tree, rows: Sequence[Row], each: int, tell: Te
         clients = [await town.login.connect(user, f"_INBOX_{user}.one" if user == "gateway" else None) for user in users]
         for client in clients:
             stack.push_async_callback(client.close)
-        scenes = [_a_scene(row, clients, plan.seed, each) for row in rows]
+        plays = [_make_play(row, clients, plan.seed, each) for row in rows]
         tell(f"{tree.commit}: {len(rows)} rows, {each} requests of each tenant, prices: {'yes' if has_prices else 'none'}")
         killing = Killing(town, Random(plan.seed), plan.pause_s, plan.order, plan.kills)
         task = asyncio.create_task(killing.run())
         try:
-            await asyncio.gather(*(_act(row, scene, tell) for row, scene in zip(rows, scenes, strict=True)))
+            await asyncio.gather(*(_act(row, play, tell) for row, play in zip(rows, plays, strict=True)))
         finally:
             killing.stop()
             await task
         await _let_end(town, plan, tell)
-        found, again = await _look(town, rows, scenes, plan.routers)
-        asked = sum(scene.honest.asked + scene.hostile.asked for scene in scenes)
+        found, again = await _look(town, rows, plays, plan.routers)
+        asked = sum(play.honest.asked + play.hostile.asked for play in plays)
         return TreeResults(tree.commit, has_prices, found, dict(killing.counts), asked, time.monotonic() - begun, again)
 
 
-def _a_scene(row: Row, clients: Sequence[Client], seed: int, each: int) -> Scene:
+def _make_play(row: Row, clients: Sequence[Client], seed: int, each: int) -> Play:
     honest, hostile, worker, witness = clients
     dice = Random(f"{seed} {row.name}")
-    return Scene(row.name, Asker(honest), Asker(hostile), worker, Watch(witness), dice, each, asyncio.Event())
+    return Play(row.name, Asker(honest), Asker(hostile), worker, Watch(witness), dice, each, asyncio.Event())
 
 
-async def _act(row: Row, scene: Scene, tell: Tell) -> None:
-    await asyncio.gather(row.move(scene), be_honest(scene))
+async def _act(row: Row, play: Play, tell: Tell) -> None:
+    await asyncio.gather(row.move(play), be_honest(play))
     tell(f"{row.name}: asked")
 
 
@@ -165,11 +165,11 @@ async def _state(witness: Client) -> tuple[int, ...]:
 # -- what there is
 
 
-async def _look(town: Town, rows: Sequence[Row], scenes: Sequence[Scene], routers: int) -> tuple[list[RowResult], int]:
+async def _look(town: Town, rows: Sequence[Row], plays: Sequence[Play], routers: int) -> tuple[list[RowResult], int]:
     events, again = read_events(await _read_usage(town))
-    askers = [asker for scene in scenes for asker in (scene.honest, scene.hostile)]
+    askers = [asker for play in plays for asker in (play.honest, play.hostile)]
     failed, lost, left = (set[str]().union(*names) for names in zip(*((one.failed, one.lost, one.left) for one in askers), strict=True))
-    tenants = [tenant for scene in scenes for tenant in (scene.good, scene.bad)]
+    tenants = [tenant for play in plays for tenant in (play.good, play.bad)]
     bills = make_bills(tenants, read_work(*town.ledgers), events, Seen(failed, lost, left))
     budgets = await _read_budgets(town, {tenant: (bill.booked, bill.events) for tenant, bill in bills.items()})
     by_tenant: dict[str, list[Event]] = {}
@@ -181,8 +181,8 @@ async def _look(town: Town, rows: Sequence[Row], scenes: Sequence[Scene], router
         return Side(bills[tenant], budgets.get(tenant), named)
 
     return [
-        RowResult(row.name, scene.hostile.asked, a_side(scene.good), a_side(scene.bad), routers, dict(scene.hostile.answers))
-        for row, scene in zip(rows, scenes, strict=True)
+        RowResult(row.name, play.hostile.asked, a_side(play.good), a_side(play.bad), routers, dict(play.hostile.answers))
+        for row, play in zip(rows, plays, strict=True)
     ], again
 
 

@@ -24,13 +24,13 @@ from msgspec import Struct
 from bench.machine import facts
 from tests.faults.life import INTERRUPTED, run_until_told
 from tests.money.asking import Asker
-from tests.money.clients import run_in_order
 from tests.money.events import Event, read_events
 from tests.money.ledger import read_work
 from tests.money.prices import TALKER
 from tests.money.stage import Town, on_stage
 from tests.money.stream_figures import Asking, StreamFigures, compare, render_streams
 from tests.money.tokens import TEXTS
+from tests.money.tricks import run_in_order
 from tests.money.watching import UsageReader
 from tests.neighbours.part import Broken
 from tests.neighbours.tree import Tree, find_own_tree
