@@ -40,6 +40,7 @@ AT_ONCE = 48
 TENANTS = 4
 NOISY = 0.9  # no silent ones after these: streams that end well lie between those that fail, or a breaker opens
 TELL = 2 / 3  # of those that end
+BEYOND = 25  # pieces that a provider still has when its reader leaves
 PROMPT = 160  # characters at most
 LONG = 16  # streams in one wave, before a router is told to stop
 LONG_PIECES, LONG_PAUSE_S = 400, 0.03  # twelve seconds: longer than a router that stops waits
@@ -76,7 +77,7 @@ def plan_streams(plan: StreamPlan) -> list[Asking]:
                 name=f"s-{number}",
                 tenant=f"tenant-{dice.randrange(TENANTS)}",
                 text=text,
-                pieces=pieces,
+                pieces=pieces + (BEYOND if by_reader else 0),
                 seed=dice.randrange(1_000_000),
                 prompt_at=dice.randrange(len(TEXTS[text])),
                 tells=dice.random() < TELL,
