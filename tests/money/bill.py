@@ -95,7 +95,7 @@ def _make_bill(
     counted = [event for event in events if not event.is_marked]
     booked = [event for event in counted if event.adjustment is None or event.adjustment in MONEY_ADJUSTMENTS]
     first = [event for event in counted if event.adjustment is None]
-    surplus, missing, twice = _compare_names(jobs, calls, first, seen.failed)
+    surplus, missing, twice = _compare_names(jobs, calls, first, seen, lost)
     free = sum(event.reference in lost and not event.cost for event in first)
     return Bill(
         tenant=tenant,
@@ -148,7 +148,7 @@ def price_of(price: UnitPrice, end: End | None) -> tuple[Decimal, Decimal]:
 
 
 def _compare_names(
-    jobs: Mapping[str, Decimal], calls: list[Call], events: list[Event], failed: Collection[str]
+    jobs: Mapping[str, Decimal], calls: list[Call], events: list[Event], seen: Seen, lost: Collection[str]
 ) -> tuple[Decimal, int, int]:
     """Money recorded and never called; calls without an event; events without a call or an assignment."""
     called = Counter(call.name for call in calls)
@@ -159,14 +159,14 @@ def _compare_names(
     for name in called.keys() | jobs.keys() | metered.keys():
         stored, least, most = metered.get(name, []), max(called[name], name in jobs), called[name] + (name in jobs)
         missing += max(0, least - len(stored))
-        spare = sorted(stored, key=lambda event: not event.is_estimated)[: max(0, len(stored) - most)]
-        if name in failed and all(map(_is_without_end, spare)):
-            surplus += sum((event.cost for event in spare), Decimal(0))
+        spare = sorted(stored, key=_is_whole)[: max(0, len(stored) - most)]
+        if name in seen.failed and not any(map(_is_whole, spare)):
+            surplus += sum((event.cost for event in spare if name not in lost), Decimal(0))
         else:
             twice += len(spare)
     return surplus, missing, twice
 
 
-def _is_without_end(event: Event) -> bool:
-    """An attempt that was recorded, and of which no router saw the end."""
-    return event.is_invocation and event.status != "success"
+def _is_whole(event: Event) -> bool:
+    """Not an attempt that was recorded, and of which no router saw the end."""
+    return not event.is_invocation or event.status == "success"

@@ -42,6 +42,7 @@ NOISY = 0.9  # no silent ones after these: streams that end well lie between tho
 TELL = 2 / 3  # of those that end
 BEYOND = 25  # pieces that a provider still has when its reader leaves
 PROMPT = 160  # characters at most
+PAUSE_S = 0.01  # between two pieces: a fast model. What is under way when a reader leaves is a piece or two then
 LONG = 16  # streams in one wave, before a router is told to stop
 LONG_PIECES, LONG_PAUSE_S = 400, 0.03  # twelve seconds: longer than a router that stops waits
 WAVE_S = 2.0  # from their beginning to its end
@@ -112,13 +113,12 @@ async def run(plan: StreamPlan, tree: Tree, tell: Tell) -> StreamFigures:
         return compare([*asked, *long], work, events, dict(asker.answers), again=again, commit=tree.commit, seconds=seconds)
 
 
-async def _ask(asker: Asker, one: Asking, *, pause_s: float | None = None, longest_ms: int = LONGEST_MS) -> str:
+async def _ask(asker: Asker, one: Asking, *, pause_s: float = PAUSE_S, longest_ms: int = LONGEST_MS) -> str:
     options = {"text": one.text, "pieces": one.pieces, "seed": one.seed, "tells": one.tells}
     silent = {"silent": one.silent_after} if one.silent_after is not None else {}
-    slow = {"pause_s": pause_s} if pause_s is not None else {}
     text = TEXTS[one.text]
     body = (text + text)[one.prompt_at : one.prompt_at + PROMPT]
-    given = {**options, **silent, **slow}
+    given = {**options, **silent, "pause_s": pause_s}
     return await asker.stream(one.tenant, one.name, TALKER, body=body, options=given, leave_after=one.leave_after, longest_ms=longest_ms)
 
 

@@ -65,7 +65,8 @@ def test_a_call_without_an_event_is_missing() -> None:
 
 
 def test_an_attempt_that_was_recorded_and_not_made_is_apart_only_where_its_client_saw_it_fail() -> None:
-    stored = [an_event(**INVOKED, event_id="usage:1"), an_event(**INVOKED, event_id="usage:2", estimated=True, status="timeout")]
+    ended, recorded = {"event_id": "usage:1", "estimated": True}, {"event_id": "usage:2", "estimated": True, "status": "timeout"}
+    stored = [an_event(**INVOKED, **ended), an_event(**INVOKED, **recorded)]
     seen, unseen = a_bill(CALLED, stored, failed=["r-1"]), a_bill(CALLED, stored)
     assert (seen.surplus, seen.difference, seen.twice) == (FLAT.per_request, 0, 0)
     assert (unseen.surplus, unseen.difference, unseen.twice) == (0, FLAT.per_request, 1)
@@ -88,6 +89,13 @@ def test_a_stream_that_a_kill_cut_is_left_out_of_both_sides_and_must_cost_someth
     billed, for_nothing = a_bill(work, [cost], lost=["r-1"]), a_bill(work, [free], lost=["r-1"])
     assert (billed.lost, billed.difference, billed.missing, billed.booked) == (1, 0, 0, Decimal("0.001"))
     assert for_nothing.missing == 1
+
+
+def test_what_is_recorded_of_a_lost_stream_and_was_never_called_is_left_out_too() -> None:
+    work = Work({}, [a_call(provider=TALKER, is_stream=True)], {})
+    stored = [an_event(**INVOKED, event_id=f"usage:{number}", estimated=True, status="timeout") for number in range(2)]
+    bill = a_bill(work, stored, failed=["r-1"], lost=["r-1"])
+    assert (bill.difference, bill.surplus, bill.twice, bill.booked) == (0, 0, 0, 2 * FLAT.per_request)
 
 
 @pytest.mark.parametrize(("status", "lost"), [("timeout", 1), ("cancelled", 0)])
