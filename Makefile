@@ -12,11 +12,13 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 JOBS   ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 4 )))
 # The commit that `make neighbours` compares with: the last one without admission and fair shares.
 CONTROL ?= a551f3a
+# The commit that `make money` compares with: the last one on which payers and workers chose what was billed.
+BELIEVING ?= fa1ac64b
 # The tests start a few hundred processes: what the first of them compiled, the others load.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix races readers bench bench-smoke faults soak neighbours canaries strategies strategy-costs fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
+.PHONY: help demo run test lint format proto proto-check matrix races readers bench bench-smoke faults soak neighbours money canaries strategies strategy-costs fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +76,10 @@ soak: $(VENV)/.dev  ## the circle for half an hour at half of its capacity: does
 
 neighbours: $(VENV)/.dev  ## a quiet tenant beside each bad neighbour, and beside them the same on older code; half an hour, then a table
 	$(BIN)/python -m tests.neighbours --control $(CONTROL) --write bench/results/neighbours.md
+
+money: $(VENV)/.dev  ## hostile tenants, workers, clients and providers beside honest ones, and a ledger of what was really done; then older code, then streams that are cut; twenty minutes
+	$(BIN)/python -m tests.money --control $(BELIEVING) --write bench/results/money.md
+	$(BIN)/python -m tests.money.streams --write bench/results/money_streams.md
 
 canaries: $(VENV)/.dev  ## simulated canaries, a thousand of each kind: false alarms, and how soon a worse candidate is found
 	$(BIN)/python -m tests.canaries --write bench/results/canary.md

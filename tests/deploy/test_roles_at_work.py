@@ -94,6 +94,24 @@ async def test_what_fails_is_tried_again_kept_and_thrown_away_and_nothing_is_ref
     assert deployed.violations() == before
 
 
+async def test_a_router_that_takes_the_settlement_over_goes_on_and_nothing_is_refused(deployed: Deployed) -> None:
+    """It looks at the last settled event: whether the usage stream is still the one that was settled."""
+    worker = deployed.settings("worker")
+    done = Worker(worker.nats, lambda _: StepResult(cost=0.25), worker_id="w-3", topology=make_places(worker))
+    router = deployed.settings("router", http__port=0)
+    before = deployed.violations()
+    put = await call_command_async("budget", "put", "heir", "--amount", "10", "--window", "month", environ=deployed.environ("operator"))
+    assert put.status == 0, put.err
+    async with run_workers(done):
+        for number, settled in ((1, "0.25"), (2, "0.5")):
+            async with a_router(router), Client(deployed.settings("gateway").nats) as client:
+                await client.decide(
+                    tenant_id="heir", message_type="chat", payload="hello", push=True, request_id=f"heir-{number}", timeout=60.0
+                )
+                await until(lambda settled=settled: _is_settled(deployed, "heir", settled), within_s=20, what="the budget counts it")
+    assert deployed.violations() == before
+
+
 async def _stored(witness: Nats, stream: str) -> int:
     return (await witness.jsm().stream_info(stream)).state.messages
 
@@ -117,10 +135,10 @@ async def until_usage(deployed: Deployed) -> list[dict[str, Any]]:
     return rows
 
 
-async def _is_settled(deployed: Deployed) -> bool:
-    shown = await call_command_async("budget", "show", "acme", "month", "--json", environ=deployed.environ("operator"))
+async def _is_settled(deployed: Deployed, tenant_id: str = "acme", settled: str = "0.5") -> bool:
+    shown = await call_command_async("budget", "show", tenant_id, "month", "--json", environ=deployed.environ("operator"))
     assert shown.status == 0, shown.err
-    return bool(json.loads(shown.out)["settled"] == "0.5")
+    return bool(json.loads(shown.out)["settled"] == settled)
 
 
 def _usage(deployed: Deployed) -> list[dict[str, Any]]:

@@ -103,6 +103,9 @@ CLIENT_ACTIONS = (
     ClientAction("take out a held cost", "ask", f"{_API}STREAM.MSG.DELETE.ROUTER_HELD", ("operator",), {"seq": 1}),
     ClientAction("listen to usage", "listen", "beamline.usage.v1.metered", ()),
     ClientAction("look at the stream of usage", "ask", f"{_API}STREAM.INFO.ROUTER_USAGE", ("router", "operator", "console", "lake")),
+    ClientAction(
+        "read one usage event", "ask", f"{_API}STREAM.MSG.GET.ROUTER_USAGE", ("router", "operator", "lake"), {"last_by_subj": ">"}
+    ),
     ClientAction("read usage, a batch", "ask", f"{_API}DIRECT.GET.ROUTER_USAGE", ("operator", "lake"), {"seq": 1, "batch": 10}),
     ClientAction(
         "read usage by a consumer of one's own",
