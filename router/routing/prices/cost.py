@@ -12,6 +12,7 @@ from fractions import Fraction
 from msgspec import Struct
 
 from router.contracts.money import NANOS
+from router.contracts.usage import MAX_TOKENS
 from router.routing.prices.passed_by import OutputMark, PassedBy
 from router.routing.prices.price import Price
 from router.routing.prices.ratios import TokenRatio, TokenRatios
@@ -88,7 +89,7 @@ def count_tokens(price: Price, passed: PassedBy, ratios: TokenRatios) -> Tokens:
     input_tokens = told.input_tokens if told.input_tokens is not None else _estimate_input(price, ratios.input, passed)
     output_tokens = (told.output_tokens or 0) + _estimate_output(price, ratios.output, since)
     is_estimated = told.input_tokens is None or told.output_tokens is None or since.characters > 0
-    return Tokens(input_tokens, told.cached_tokens or 0, output_tokens, is_estimated)
+    return Tokens(min(input_tokens, MAX_TOKENS), told.cached_tokens or 0, min(output_tokens, MAX_TOKENS), is_estimated)
 
 
 def _take_told_cost(price: Price | None, passed: PassedBy, ratios: TokenRatios, max_nanos: int) -> PricedUsage:

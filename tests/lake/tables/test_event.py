@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from router.contracts.usage import ADJUSTMENTS, UsageEvent, assignment_identity, derive_identity, identity, usage_bytes
+from router.contracts.usage import ADJUSTMENTS, MAX_TOKENS, UsageEvent, assignment_identity, derive_identity, identity, usage_bytes
 from router.lake.tables.body import find_reason, read_event
 from router.lake.tables.event import parse_messages
 from tests.support.lake_jobs import NOON, a_body, an_adjustment, messages
@@ -119,7 +119,7 @@ BAD = {
     a_body(event_id="r-1"): "invalid:event_id",
     a_body(model="m" * 257): "invalid:model",
     a_body(input_tokens=-1): "invalid:input_tokens",
-    a_body(cached_tokens=10**12 + 1): "invalid:cached_tokens",
+    a_body(cached_tokens=MAX_TOKENS + 1): "invalid:cached_tokens",
     a_body(output_tokens=1 << 63): "invalid:output_tokens",
     a_body(output_tokens=1.5): "not_an_event",
     a_body(price="p" * 257): "invalid:price",
@@ -223,7 +223,7 @@ FIELDS: dict[str, st.SearchStrategy[object]] = {
     "correlated": st.sampled_from([True, False]),
     "told_cost": st.sampled_from([None, 2, 0, -1, 10**10, "9"]),
     "timestamp": st.sampled_from([0, int(NOON.timestamp() * 1000), 1 << 60]),
-    "input_tokens": st.sampled_from([None, 0, -1, 10**12, 10**12 + 1]),
+    "input_tokens": st.sampled_from([None, 0, -1, MAX_TOKENS, MAX_TOKENS + 1]),
 }
 
 
@@ -239,7 +239,7 @@ def find_wrong(told: dict[str, object]) -> set[str]:
         "correlated": is_adjustment and told.get("correlated") is False,
         "told_cost": told.get("told_cost") not in {None, 2, 0},
         "timestamp": told.get("timestamp") in {0, 1 << 60},
-        "input_tokens": told.get("input_tokens") in {-1, 10**12 + 1},
+        "input_tokens": told.get("input_tokens") in {-1, MAX_TOKENS + 1},
     }
     return {name for name, is_wrong in wrong.items() if is_wrong}
 
