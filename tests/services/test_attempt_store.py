@@ -137,6 +137,25 @@ async def test_an_attempt_that_finds_its_assignment_billed_by_a_worker_has_an_id
     assert (await read_stream(bench.nc, bench.usage))[1][2]["Router-Reservation"] == "life 0 chat"
 
 
+@pytest.mark.parametrize("after", ["end", "take over"])
+async def test_an_attempt_that_lost_its_assignment_leaves_the_reservation_to_the_bill(bench: Bench, after: str) -> None:
+    """Its record has the header of the assignment's reservation, which ends once: with the bill."""
+    record, other = a_record(assignment_id="a-1", reservation="life 7 chat month#3"), a_record(assignment_id="a-1")
+    assert await bench.claims.claim("a-1", record.key)
+    await bench.store.keep(record)
+    bench.claims.end("a-1")
+    if after == "take over":
+        await until(lambda: bench.claims.take_over("a-1", other.key))
+    await until(lambda: _has_lost(bench, record))
+    await bench.unfinished.meter_due()
+    ((_, _, headers),) = await read_stream(bench.nc, bench.usage)
+    assert (headers["Nats-Msg-Id"], headers["Router-Reservation"]) == (record.event_id, "life 0 chat")
+
+
+async def _has_lost(bench: Bench, record: InvocationRecord) -> bool:
+    return not await bench.claims.has(record)
+
+
 async def test_a_record_that_cannot_be_read_stays_and_stops_no_other(bench: Bench) -> None:
     await bench.nc.jetstream().publish(f"$KV.{bench.bucket}.acme.broken", b'{"version": "9"}')
     record = a_record()
