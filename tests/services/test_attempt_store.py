@@ -224,7 +224,7 @@ async def test_a_caller_that_is_cancelled_leaves_no_record(bench: Bench) -> None
     await until(lambda: _is_empty(bench))
 
 
-def test_the_event_of_an_unfinished_attempt_is_the_same_whoever_makes_it() -> None:
+def test_the_event_of_an_unfinished_attempt_is_the_same_whichever_instance_makes_it() -> None:
     record = a_record(model="small", input_tokens=7, price="echo/small#2")
     event = make_unfinished_event(record)
     assert event == make_unfinished_event(record)
