@@ -23,7 +23,7 @@ from router.contracts.provider import SUCCESS
 from router.contracts.provider_request import ProviderRequest
 from router.core.clock import Clock, steady
 from router.core.crashpoints import crashpoint
-from router.core.errors import BrokerUnavailable, RouterError, StorageFull
+from router.core.errors import BrokerUnavailable, StorageFull
 from router.routing.extensions.failure import InvocationRefused
 from router.routing.prices import PricedAttempt, PricedUsage, Pricing
 from router.routing.reports.assignments import AssignmentLookup
@@ -218,7 +218,7 @@ class InvocationBill:
         """Whether it is the bill of its assignment in place of an attempt whose router died."""
         try:
             return record.assignment_id is not None and await self._parts.claims.take_over(record.assignment_id, record.key)
-        except RouterError:  # a full bucket, too: it is billed by itself
+        except (BrokerUnavailable, StorageFull):
             return False
 
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from nats.aio.client import Client
 
+from router.contracts.assignment_record import invoked_key
 from router.contracts.invocation_record import InvocationRecord, draw_attempt_id, record_bytes
 from router.contracts.usage import USAGE_SUBJECT, UsageEvent, assignment_identity
 from router.core.message import Effect
@@ -17,7 +18,7 @@ from router.delivery.topology import bucket
 from router.routing.extensions.failure import InvocationRefused
 from router.routing.prices import PricedUsage
 from router.routing.reports.invocation_events import make_attempt_event, make_unfinished_event
-from router.services.assignment_claims import AssignmentClaims
+from router.services.assignment_claims import ENDED, AssignmentClaims
 from router.services.attempt_store import TOO_LARGE, AttemptStore
 from router.services.unfinished_invocations import UnfinishedInvocations
 from tests.support.delivery import connected
@@ -143,7 +144,7 @@ async def test_an_attempt_that_lost_its_assignment_leaves_the_reservation_to_the
     record, other = a_record(assignment_id="a-1", reservation="life 7 chat month#3"), a_record(assignment_id="a-1")
     assert await bench.claims.claim("a-1", record.key)
     await bench.store.keep(record)
-    bench.claims.end("a-1")
+    await bench.nc.jetstream().publish(f"$KV.{bench.assignments}.{invoked_key('a-1')}", ENDED)
     if after == "take over":
         await until(lambda: bench.claims.take_over("a-1", other.key))
     await until(lambda: _has_lost(bench, record))
