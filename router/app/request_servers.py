@@ -33,11 +33,11 @@ def build_ingress_server(context: AppContext) -> IngressServer:
 def build_provider_server(context: AppContext) -> ProviderServer:
     addresses = build_reply_addresses(context.settings, context.connection, context.metrics, "providers")
     connection, settings = context.connections.providers, context.settings
-    metering = _build_metering(context, JetStream(connection, settings.nats.js_domain))
+    metering = _build_invocation_meter(context, JetStream(connection, settings.nats.js_domain))
     return ProviderServer(connection, _build_provider_invoker(context), metering, addresses, settings)
 
 
-def _build_metering(context: AppContext, jetstream: JetStream) -> InvocationMetering:
+def _build_invocation_meter(context: AppContext, jetstream: JetStream) -> InvocationMetering:
     buckets = context.settings.buckets
     parts = BillingParts(
         store=AttemptStore(jetstream, buckets.invocations.name),

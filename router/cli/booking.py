@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated
@@ -86,6 +87,8 @@ async def conclude(
     if is_rehearsal:
         found = await find_standing(jetstream, stream, correction) if is_repeated else None
     else:
+        if not is_repeated:  # before anything is booked: a command that is killed is run again with it
+            print(f"to run this again: --id {asked.command_id}", file=sys.stderr)
         found = await book(jetstream, stream, correction, is_repeated=is_repeated)
         crashpoint("adjustment_stored")
         if found is None or not await _is_audited(session, correction, found):

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from msgspec.structs import replace
+
 from router.contracts.adjustment import HELD, adjust_event, derive_held_identity, difference
 from router.contracts.reservation import RESERVATION_HEADER, policy_only
 from router.contracts.usage import UsageEvent, identity, usage_bytes
@@ -33,7 +35,10 @@ def make_held_notice(event: UsageEvent, reservation: str | None = None) -> Effec
 
 
 def make_held_adjustment(event: UsageEvent, amount: float | None, reason: str | None = None) -> UsageEvent:
-    """Build the adjustment of a held cost. `amount`: what the outcome costs after all; None: what the worker told."""
+    """Build the adjustment of a held cost. `amount`: what the outcome costs after all; None: what the worker told.
+
+    Of a correction that is held both are differences to the bill, and the adjustment is the bill's, too."""
     cost = (event.cost if event.told_cost is None else event.told_cost) if amount is None else amount
     rest: Decimal = difference(cost, event.cost)
-    return adjust_event(HELD, event, rest, event_id=derive_held_identity(identity(event)), reason=reason)
+    made = adjust_event(HELD, event, rest, event_id=derive_held_identity(identity(event)), reason=reason)
+    return made if event.adjusts is None else replace(made, adjusts=event.adjusts)

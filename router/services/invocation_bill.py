@@ -30,7 +30,7 @@ from router.routing.reports.assignments import AssignmentLookup
 from router.routing.reports.invocation_events import make_attempt_event
 from router.services.assignment_claims import AssignmentClaims
 from router.services.attempt_store import AttemptStore
-from router.services.invocation_budgets import InvocationBudgets, Reservation
+from router.services.invocation_budgets import InvocationBudgets, InvocationReservation
 
 CANCELLED = "cancelled"
 USUAL_OUTPUT_TOKENS = 500  # of an answer, where a request does not allow more
@@ -59,7 +59,7 @@ class OpenAttempt(Struct):
     record: InvocationRecord
     sequence: int | None  # None: nothing is metered
     is_bill: bool
-    reservation: Reservation
+    reservation: InvocationReservation
     priced: PricedAttempt
     begun: float
     has_come: bool = False
@@ -106,7 +106,7 @@ class InvocationBill:
         if known is not None:
             record = replace(record, assignment_id=known.assignment_id, assigned_request_id=known.request_id)
         is_bill = known is not None and await self._claim(record)
-        reservation: Reservation | None = None
+        reservation: InvocationReservation | None = None
         try:
             assigned = known.reservation if known is not None else None
             reservation = await parts.budgets.reserve(self._request, expected, assigned, is_bill=is_bill)
@@ -185,14 +185,14 @@ class InvocationBill:
             return None
         known = assignments.recall(request.request_id)
         if known is None:
-            known = await _or_refuse(assignments.lookup(request.request_id, lambda found: found))
+            known = await _ask_or_refuse(assignments.lookup(request.request_id, lambda found: found))
         is_its_own = known is not None and (known.tenant_id, known.provider_id) == (request.tenant_id, request.provider_id)
         return known if is_its_own else None
 
     async def _claim(self, record: InvocationRecord) -> bool:
-        return await _or_refuse(self._parts.claims.claim(record.assignment_id or "", record.key))
+        return await _ask_or_refuse(self._parts.claims.claim(record.assignment_id or "", record.key))
 
-    def _take_back(self, record: InvocationRecord, reservation: Reservation | None, *, is_bill: bool) -> None:
+    def _take_back(self, record: InvocationRecord, reservation: InvocationReservation | None, *, is_bill: bool) -> None:
         """It reached no provider."""
         if is_bill and record.assignment_id is not None:
             self._parts.claims.release(record.assignment_id)
@@ -218,11 +218,11 @@ class InvocationBill:
         """Whether it is the bill of its assignment in place of an attempt whose router died."""
         try:
             return record.assignment_id is not None and await self._parts.claims.take_over(record.assignment_id, record.key)
-        except BrokerUnavailable:
+        except (BrokerUnavailable, StorageFull):
             return False
 
 
-async def _or_refuse(asking: Awaitable[T]) -> T:
+async def _ask_or_refuse(asking: Awaitable[T]) -> T:
     """Raises InvocationRefused where the bucket of assignments cannot be asked."""
     try:
         return await asking

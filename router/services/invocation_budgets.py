@@ -31,13 +31,15 @@ class InvocationBudgets:
     def __init__(self, table: BudgetTable) -> None:
         self._table = table
 
-    async def reserve(self, request: ProviderRequest, nanos: int, assigned: str | None = None, *, is_bill: bool = False) -> Reservation:
+    async def reserve(
+        self, request: ProviderRequest, nanos: int, assigned: str | None = None, *, is_bill: bool = False
+    ) -> InvocationReservation:
         """`assigned`: what the decision of its assignment has reserved; `is_bill`: for this attempt. Raises InvocationRefused."""
         present = read_reservation(assigned)
         policy_id = find_policy(request) if present is None else present.policy_id
         if present is not None and is_bill:
-            return Reservation(self, request, policy_id, present.nanos, None, assigned)
-        return Reservation(self, request, policy_id, nanos, await self._reserve(request, policy_id, nanos))
+            return InvocationReservation(self, request, policy_id, present.nanos, None, assigned)
+        return InvocationReservation(self, request, policy_id, nanos, await self._reserve(request, policy_id, nanos))
 
     async def _reserve(self, request: ProviderRequest, policy_id: str | None, nanos: int) -> Charge | None:
         while True:
@@ -60,7 +62,7 @@ class InvocationBudgets:
         raise _make_exceeded(charge, was_sent=was_sent)
 
 
-class Reservation:
+class InvocationReservation:
     """Of one attempt. It grows while a stream costs more than was expected."""
 
     def __init__(  # noqa: PLR0917 - `InvocationBudgets` makes it

@@ -114,8 +114,12 @@ class UnfinishedInvocations:
             return None
 
     async def _meter(self, record: InvocationRecord, known: KnownEvents) -> bool:
-        is_bill, has_other_bill = await self._claims.has(record), known.has_other_bill(record)
-        is_stored = await self._store.meter(record, make_unfinished_event(record), is_bill=is_bill, has_other_bill=has_other_bill)
+        # What has lost its assignment may have the reservation of it, which ends once: with the bill.
+        is_of_assignment = record.assignment_id is not None
+        has_other_bill = known.has_other_bill(record) or not await self._claims.has(record)
+        is_stored = await self._store.meter(
+            record, make_unfinished_event(record), is_bill=is_of_assignment, has_other_bill=is_of_assignment and has_other_bill
+        )
         if is_stored and self._lines.allow("estimated"):
             log.warning(events.INVOCATION_ESTIMATED, tenant=record.tenant_id, provider=record.provider_id)
         return is_stored

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import subprocess
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
@@ -138,6 +139,17 @@ async def test_a_command_that_is_killed_before_its_audit_event_books_once_and_is
         assert (await call_command_async(*words)).status == 0
     assert len(await read_adjustments(jetstream)) == 1
     assert [one["command"] for one in await list_audit(nats_url)] == ["usage adjust"]
+
+
+async def test_a_killed_command_has_said_the_id_that_it_chose(nats_url: str, jetstream: JetStream) -> None:
+    await meter(jetstream, assignment_id="a-1")
+    words = ("usage", "adjust", "--tenant", "acme", "--assignment", "a-1", *TAKE_OFF, "--nats-url", nats_url, "--json")
+    environ = clean_environment({"CRASHPOINT": "adjustment_stored", "PYTHONPATH": os.getcwd()})
+    killed = await asyncio.to_thread(subprocess.run, [*COMMAND, *words], env=environ, capture_output=True, check=False, timeout=120)
+    (said,) = re.findall(rb"--id ([0-9a-f]{16})", killed.stderr)
+    again = (await call_command_async(*words, "--id", said.decode())).json
+    assert (again["booked"], again["id"]) == (False, said.decode())
+    assert len(await read_adjustments(jetstream)) == 1
 
 
 async def test_an_adjustment_stands_also_when_the_duplicate_window_is_over(nats_url: str, jetstream: JetStream) -> None:

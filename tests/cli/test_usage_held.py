@@ -1,5 +1,6 @@
 """`router usage held`: what workers told far above what was expected, listed, accepted, set; once, however often it is said."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -114,6 +115,26 @@ async def test_a_command_that_is_run_again_books_nothing_twice(
     (adjustment,) = await read_all(jetstream, "ROUTER_USAGE")
     assert adjustment["cost"] == 999_999_998.0
     assert (await held(nats_url, "accept", an_event().event_id or "")).status == 1  # it is held no more
+
+
+async def test_what_was_decided_stands_also_when_the_duplicate_window_is_over(
+    nats_url: str, jetstream: JetStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    info = await jetstream.stream("ROUTER_USAGE")
+    assert info is not None
+    await jetstream.ask("STREAM.UPDATE.ROUTER_USAGE", {**info["config"], "duplicate_window": 100_000_000})
+    with monkeypatch.context() as patched:
+        patched.setattr(held_costs, "remove_held", die)
+        assert (await held(nats_url, "accept", an_event().event_id or "")).status != 0
+    await asyncio.sleep(0.2)  # the server's own clock
+    assert "it stands already" in (await held(nats_url, "accept", an_event().event_id or "", "--dry-run")).out
+    again = (await held(nats_url, "accept", an_event().event_id or "", "--amount", "7", "--json")).json
+    assert (again["is_new"], again["amount"]) == (False, 999_999_998.0)
+    assert len(await read_all(jetstream, "ROUTER_USAGE")) == 1
+    assert {one["after"]["amount"] for one in await read_all(jetstream, "ROUTER_AUDIT")} == {999_999_998.0}
 
 
 @pytest.mark.parametrize("amount", ["-1", "nan", "inf", "1e10", "0.0000000001", "much", "9" * 400])

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from router.contracts.adjustment import (
     BILL,
@@ -20,6 +21,7 @@ from router.contracts.adjustment import (
     operator_identity,
     outcome_identity,
 )
+from router.contracts.held_cost import make_held_adjustment
 from router.contracts.money import round_to_nanos
 from router.contracts.reservation import BudgetReservation, policy_only, read_reservation, reservation_text
 from router.contracts.usage import UsageEvent, assignment_identity
@@ -107,3 +109,12 @@ def test_the_header_of_an_adjustment_names_the_policy_and_ends_no_reservation() 
     assert make_adjustment_effect(BILLED, header).headers == {"Router-Reservation": "life-1 0 chat"}
     assert policy_only(None) is None
     assert policy_only("x") is None
+
+
+def test_what_is_held_of_a_correction_is_an_adjustment_of_the_bill() -> None:
+    """What stands on a bill is found by the adjustments that name it."""
+    correction = adjust_event(OUTCOME, BILLED, Decimal("1.7"), event_id=outcome_identity(BILLED.event_id or ""))
+    correction = replace(correction, told_cost=349.7)
+    made = make_held_adjustment(correction, None)
+    assert (made.adjusts, made.cost) == (BILLED.event_id, 348.0)
+    assert made.event_id == derive_held_identity(correction.event_id or "") != derive_held_identity(BILLED.event_id or "")

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from nats.aio.client import Client
 
+from router.contracts.assignment_record import invoked_key
 from router.contracts.invocation_record import InvocationRecord, draw_attempt_id, record_bytes
 from router.contracts.usage import USAGE_SUBJECT, UsageEvent, assignment_identity
 from router.core.message import Effect
@@ -17,7 +18,7 @@ from router.delivery.topology import bucket
 from router.routing.extensions.failure import InvocationRefused
 from router.routing.prices import PricedUsage
 from router.routing.reports.invocation_events import make_attempt_event, make_unfinished_event
-from router.services.assignment_claims import AssignmentClaims
+from router.services.assignment_claims import ENDED, AssignmentClaims
 from router.services.attempt_store import TOO_LARGE, AttemptStore
 from router.services.unfinished_invocations import UnfinishedInvocations
 from tests.support.delivery import connected
@@ -137,6 +138,25 @@ async def test_an_attempt_that_finds_its_assignment_billed_by_a_worker_has_an_id
     assert (await read_stream(bench.nc, bench.usage))[1][2]["Router-Reservation"] == "life 0 chat"
 
 
+@pytest.mark.parametrize("after", ["end", "take over"])
+async def test_an_attempt_that_lost_its_assignment_leaves_the_reservation_to_the_bill(bench: Bench, after: str) -> None:
+    """Its record has the header of the assignment's reservation, which ends once: with the bill."""
+    record, other = a_record(assignment_id="a-1", reservation="life 7 chat month#3"), a_record(assignment_id="a-1")
+    assert await bench.claims.claim("a-1", record.key)
+    await bench.store.keep(record)
+    await bench.nc.jetstream().publish(f"$KV.{bench.assignments}.{invoked_key('a-1')}", ENDED)
+    if after == "take over":
+        await until(lambda: bench.claims.take_over("a-1", other.key))
+    await until(lambda: _has_lost(bench, record))
+    await bench.unfinished.meter_due()
+    ((_, _, headers),) = await read_stream(bench.nc, bench.usage)
+    assert (headers["Nats-Msg-Id"], headers["Router-Reservation"]) == (record.event_id, "life 0 chat")
+
+
+async def _has_lost(bench: Bench, record: InvocationRecord) -> bool:
+    return not await bench.claims.has(record)
+
+
 async def test_a_record_that_cannot_be_read_stays_and_stops_no_other(bench: Bench) -> None:
     await bench.nc.jetstream().publish(f"$KV.{bench.bucket}.acme.broken", b'{"version": "9"}')
     record = a_record()
@@ -205,7 +225,7 @@ async def test_a_caller_that_is_cancelled_leaves_no_record(bench: Bench) -> None
     await until(lambda: _is_empty(bench))
 
 
-def test_the_event_of_an_unfinished_attempt_is_the_same_whoever_makes_it() -> None:
+def test_the_event_of_an_unfinished_attempt_is_the_same_whichever_instance_makes_it() -> None:
     record = a_record(model="small", input_tokens=7, price="echo/small#2")
     event = make_unfinished_event(record)
     assert event == make_unfinished_event(record)

@@ -6,7 +6,7 @@ from router.contracts.provider_request import ProviderRequest
 from router.contracts.reservation import read_reservation
 from router.routing.budgets import Budget, BudgetSlice, BudgetTable
 from router.routing.extensions.failure import InvocationRefused
-from router.services.invocation_budgets import SHORT_S, InvocationBudgets, Reservation
+from router.services.invocation_budgets import SHORT_S, InvocationBudgets, InvocationReservation
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1", metadata={"policy_id": "chat"})
 MONTH = Budget(tenant_id="acme", amount=1_000, window="month")
@@ -34,7 +34,7 @@ class Town:
         for one in self.slices:
             one.on_refused(1, self.now)
 
-    async def reserve(self, nanos: int) -> Reservation:
+    async def reserve(self, nanos: int) -> InvocationReservation:
         reservation = await self.budgets.reserve(REQUEST, nanos)
         reservation._now = lambda: self.now
         return reservation

@@ -57,6 +57,7 @@ async def accept(session: CommandSession, event: EventId, *, amount: Amount = No
     """
     from router.contracts.held_cost import make_held_adjustment
     from router.operations.held_costs import find_held
+    from router.services.usage_search import find_adjustment
 
     cost, why = read_amount(amount), read_reason(reason)
     jetstream, stream = await session.open_jetstream(), session.settings.streams.held.name
@@ -64,20 +65,24 @@ async def accept(session: CommandSession, event: EventId, *, amount: Amount = No
     if found is None:
         return exit_codes.refuse(f"no cost of {event} is held: `router usage held list`")
     adjustment = make_held_adjustment(found.event, cost, why)
-    is_new = None if dry_run else await _book(session, found, adjustment)
+    standing = await find_adjustment(jetstream, session.settings.streams.usage.name, adjustment.event_id or "")
+    adjustment = adjustment if standing is None else standing.event  # what was decided first counts
+    is_new = None if standing is None else False
+    if not dry_run:
+        is_new = await _book(session, found, adjustment, is_decided=standing is not None)
     verb = {None: "would be booked", True: "booked", False: "it stands already"}[is_new]
     fields = {**_list_fields(found), "adjustment": adjustment.event_id, "amount": adjustment.cost, "is_new": is_new}
     session.emit_one(fields, f"{event}: an adjustment of {adjustment.cost} {session.settings.usage.currency}: {verb}")
     return exit_codes.OK
 
 
-async def _book(session: CommandSession, found: HeldCost, adjustment: UsageEvent) -> bool:
+async def _book(session: CommandSession, found: HeldCost, adjustment: UsageEvent, *, is_decided: bool) -> bool:
     """The adjustment, the audit event, and only then the notice: a killed command is run again."""
     from router.contracts.audit_event import OperatorWrite
     from router.operations.held_costs import remove_held, settle_held
 
     jetstream, stream, event = await session.open_jetstream(), session.settings.streams.held.name, found.event
-    is_new = await settle_held(jetstream, found, adjustment)
+    is_new = not is_decided and await settle_held(jetstream, found, adjustment)
     write = OperatorWrite(
         command="usage held accept",
         target=found.event_id,

@@ -83,7 +83,7 @@ class PassedBy:
             del given["output_tokens"]  # a text has at least one token
         if self.input_characters and given.get("input_tokens") == 0:
             del given["input_tokens"]
-        self.told = replace(self.told, **given)
+        self.told = _drop_cached(replace(self.told, **given))
         if "output_tokens" in given:
             self._at_tokens = self._mark()
         if "cost" in given:
@@ -91,6 +91,12 @@ class PassedBy:
 
     def _mark(self) -> OutputMark:
         return OutputMark(self._output.counts, self._output.characters, self.output_pieces)
+
+
+def _drop_cached(told: ToldUsage) -> ToldUsage:
+    """Without cached tokens that a later word on the input made more than it: they would take money off the bill."""
+    is_more = (told.cached_tokens or 0) > (told.input_tokens or 0)
+    return replace(told, cached_tokens=None) if is_more else told
 
 
 class OutputMark:

@@ -103,7 +103,7 @@ class ProviderFigures(Protocol):
 class FirstResults:
     """The assignments whose first result was used, for a day each, at most 100 000: hashes of about 200 bytes each."""
 
-    def __init__(self, figures: ProviderFigures, on_first: Callable[[Assignment, ExecResult], None] = lambda *_: None) -> None:
+    def __init__(self, figures: ProviderFigures, on_first: Callable[[Assignment, ExecResult], None]) -> None:
         self._figures = figures
         self._on_first = on_first
         self._taught: BoundedCache[int, bool] = BoundedCache(100_000)

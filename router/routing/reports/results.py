@@ -98,8 +98,8 @@ class ResultsHandler:
         *,
         rules: ResultRules = ResultRules(),  # noqa: B008 - frozen
         recent: RecentOutcomes | None = None,
-        on_finished: Callable[[str], None] = lambda _: None,
-        on_first: Callable[[Assignment, ExecResult], None] = lambda *_: None,
+        on_finished: Callable[[str], None],
+        on_first: Callable[[Assignment, ExecResult], None],
     ) -> None:
         self._assignments = assignments
         self._meter = meter

@@ -90,6 +90,15 @@ def test_0_tokens_of_a_text_are_not_believed() -> None:
     assert (found.estimated, bool(found.input_tokens), bool(found.output_tokens)) == (True, True, True)
 
 
+def test_cached_tokens_are_never_more_than_the_input_that_is_told_later() -> None:
+    """A stream whose last word on its input is small would have a cost below 0, and be no event."""
+    whole = ("a", told(prompt_tokens=900_000_000, cached_tokens=900_000_000))
+    found = cost(GPT, passed_by("x", whole, ("b", told(prompt_tokens=1, completion_tokens=2))))
+    assert (found.input_tokens, found.cached_tokens, found.nanos) == (1, None, 2500 + 2 * 10_000)
+    later = cost(GPT, passed_by("x", ("a", told(prompt_tokens=9, cached_tokens=4)), ("b", told(prompt_tokens=8, completion_tokens=2))))
+    assert (later.input_tokens, later.cached_tokens, later.nanos) == (8, 4, 4 * 2500 + 4 * 1250 + 2 * 10_000)
+
+
 def test_what_comes_after_the_provider_told_is_estimated() -> None:
     usage = told(prompt_tokens=100, completion_tokens=50)
     whole = cost(GPT, passed_by("x", ("a" * 200, usage)))

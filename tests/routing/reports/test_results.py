@@ -50,7 +50,13 @@ def a_handler(
 ) -> ResultsHandler:
     heard = heard or RecordedOutcomes()
     return ResultsHandler(
-        known or FakeKnownAssignments(an_assignment()), heard, heard, metered or FakeMetered(), rules=ResultRules(**rules)
+        known or FakeKnownAssignments(an_assignment()),
+        heard,
+        heard,
+        metered or FakeMetered(),
+        rules=ResultRules(**rules),
+        on_finished=lambda _: None,
+        on_first=lambda *_: None,
     )
 
 
