@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from typing import TypeVar
 
 from msgspec import Struct
@@ -205,7 +206,8 @@ class InvocationBill:
         event = make_attempt_event(record, usage, status, latency_ms=latency_ms, timestamp=at_ms)
         is_bill = status == SUCCESS and (attempt.is_bill or await self._take_over(record))
         if attempt.is_bill and not is_bill and record.assignment_id is not None:
-            self._parts.claims.end(record.assignment_id)
+            with suppress(BrokerUnavailable, StorageFull):
+                await self._parts.claims.end(record.assignment_id, record.key)
         is_further = attempt.is_bill and not is_bill  # the reservation stays its assignment's
         if not await store.meter(record, event, is_bill=is_bill or is_further, has_other_bill=is_further):
             return False
@@ -218,7 +220,7 @@ class InvocationBill:
         """Whether it is the bill of its assignment in place of an attempt whose router died."""
         try:
             return record.assignment_id is not None and await self._parts.claims.take_over(record.assignment_id, record.key)
-        except BrokerUnavailable:
+        except (BrokerUnavailable, StorageFull):
             return False
 
 
