@@ -61,10 +61,10 @@ class PricedAttempt:
         """Take what the provider sent: a piece of a stream, the last one too, or a whole answer."""
         self._passed.take(data, metadata)
 
-    def estimate_so_far(self) -> int:
-        """What it has cost by now, in nanos; before anything came back: the least that it costs."""
+    def estimate_so_far(self, seconds: float = 0.0) -> int:
+        """What it has cost after these seconds, in nanos; before anything came back: the least that it costs."""
         _, price, ratios = self._find()
-        return estimate_so_far(price, self._passed, ratios)
+        return estimate_so_far(price, self._passed, ratios, seconds)
 
     def conclude(self, seconds: float, *, is_complete: bool) -> PricedUsage:
         """The cost of an attempt that may have reached its provider.
