@@ -25,6 +25,7 @@ from router.routing.prices.table import PriceTable
 
 # So many characters of text in parameters or context are options, more of them a part of the prompt.
 OPTIONS = 512
+NAME = 64  # characters of a name that is only a name
 _SEPARATOR = "\n"
 
 
@@ -111,13 +112,16 @@ def list_prompts(request: ProviderRequest) -> list[str | bytes]:
 
 
 def _find_texts(part: Mapping[str, object]) -> Iterator[str]:
-    """Every text in it, at any depth; a request's depth and size are bounded."""
+    """Every text and number in it, and every long name, at any depth; a request's depth and size are bounded."""
     waiting: list[object] = [part]
     while waiting:
         value = waiting.pop()
         if isinstance(value, str):
             yield value + _SEPARATOR
         elif isinstance(value, Mapping):
+            yield from (name + _SEPARATOR for name in value if len(name) > NAME)
             waiting.extend(value.values())
         elif isinstance(value, list | tuple):
             waiting.extend(value)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield f"{value}{_SEPARATOR}"
