@@ -4,6 +4,7 @@
     {assignment id}                 {version, subject, headers, content?, reservation?, listed_cost?, assignment}  written once, as decided
     {assignment id}.ack             {status, message?, at_ms}                                      overwritten by each ack of a worker
     {assignment id}.invoked         the attempt of an invocation that is its bill, or that there is none any more
+    {assignment id}.reported        stands once its worker has reported
 
 The assignment id is derived from the request identity. So a repeated request finds the record by its own identity, and a result or an
 ack finds it by the assignment id that it names. `content` is the digest of the request's content (`contracts.content`): with it the
@@ -95,11 +96,17 @@ def assignment_ack_key(assignment_id: str) -> str:
 
 
 INVOKED_SUFFIX = ".invoked"
+REPORTED_SUFFIX = ".reported"
 
 
 def invoked_key(assignment_id: str) -> str:
     """The bucket's key of the attempt that is the assignment's bill: {tenant}.{attempt id} (`contracts.invocation_record`)."""
     return ids.key(assignment_id) + INVOKED_SUFFIX
+
+
+def reported_key(assignment_id: str) -> str:
+    """The bucket's key that stands once the assignment's worker has reported, whatever becomes of its invocations."""
+    return ids.key(assignment_id) + REPORTED_SUFFIX
 
 
 def assignment_ack_bytes(ack: ExecAssignmentAck) -> bytes:

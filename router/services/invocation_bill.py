@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from typing import TypeVar
 
 from msgspec import Struct
@@ -34,6 +35,7 @@ from router.services.invocation_budgets import InvocationBudgets, InvocationRese
 
 CANCELLED = "cancelled"
 USUAL_OUTPUT_TOKENS = 500  # of an answer, where a request does not allow more
+USUAL_SECONDS = 10.0  # of an attempt, where it may not take longer: what a price by time reserves
 USUAL_NANOS = 10_000_000  # 0.01: reserved where no price says what is to be expected
 UNPRICED = PricedUsage(nanos=0, estimated=True)
 _DIGITS = 9
@@ -125,7 +127,8 @@ class InvocationBill:
 
     def require_budget(self) -> None:
         if self._attempt is not None:
-            self._attempt.reservation.grow(self._attempt.priced.estimate_so_far())
+            seconds = self._now() - self._attempt.begun
+            self._attempt.reservation.grow(self._attempt.priced.estimate_so_far(seconds))
 
     def end(self, status: str, *, was_sent: bool = True) -> None:
         attempt, self._attempt = self._attempt, None
@@ -152,7 +155,7 @@ class InvocationBill:
     def _make_record(self, model: str | None, at: float, timeout_s: float) -> tuple[InvocationRecord, int]:
         """The record, and what the attempt is expected to cost, in nanos."""
         request, begun_ms = self._request, round(at * 1000)
-        usage = self._expect(model, at)
+        usage = self._expect(model, at, min(timeout_s, USUAL_SECONDS))
         record = InvocationRecord(
             attempt_id=draw_attempt_id(),
             tenant_id=request.tenant_id,
@@ -169,14 +172,14 @@ class InvocationBill:
         )
         return record, usage.nanos or USUAL_NANOS
 
-    def _expect(self, model: str | None, at: float) -> PricedUsage:
-        """What it costs by its price with an answer as long as may be expected."""
+    def _expect(self, model: str | None, at: float, seconds: float) -> PricedUsage:
+        """What it costs by its price with an answer as long as may be expected, after these seconds."""
         request, pricing = self._request, self._parts.pricing
         if pricing.table.find(request.provider_id, model, at) is None:
             return UNPRICED
         expected = pricing.open(request, at=at, model=model)
         expected.take("", {"completion_tokens": str(_read_most_tokens(request))})
-        return expected.conclude(0.0, is_complete=False)
+        return expected.conclude(seconds, is_complete=False)
 
     async def _find_assignment(self) -> Assignment | None:
         """The assignment that it is invoked for, under its id. Raises InvocationRefused."""
@@ -205,7 +208,8 @@ class InvocationBill:
         event = make_attempt_event(record, usage, status, latency_ms=latency_ms, timestamp=at_ms)
         is_bill = status == SUCCESS and (attempt.is_bill or await self._take_over(record))
         if attempt.is_bill and not is_bill and record.assignment_id is not None:
-            self._parts.claims.end(record.assignment_id)
+            with suppress(BrokerUnavailable, StorageFull):
+                await self._parts.claims.end(record.assignment_id, record.key)
         is_further = attempt.is_bill and not is_bill  # the reservation stays its assignment's
         if not await store.meter(record, event, is_bill=is_bill or is_further, has_other_bill=is_further):
             return False

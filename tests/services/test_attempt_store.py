@@ -186,6 +186,26 @@ async def test_an_attempt_that_ended_keeps_its_assignment(bench: Bench) -> None:
     assert await bench.claims.has(first)
 
 
+async def test_the_end_of_an_attempt_takes_nothing_from_the_one_that_took_its_place(bench: Bench) -> None:
+    """Else a third one could be stored under the assignment's identity again, beyond the duplicate window, and cost nothing."""
+    first, second, third = (a_record(assignment_id="a-1") for _ in range(3))
+    assert await bench.claims.claim("a-1", first.key)
+    await bench.store.keep(first)  # it goes on
+    assert await bench.claims.take_over("a-1", second.key)
+    await bench.claims.end("a-1", first.key)
+    assert await bench.claims.has(second)
+    assert not await bench.claims.take_over("a-1", third.key)
+
+
+async def test_after_the_report_no_attempt_has_the_assignment(bench: Bench) -> None:
+    first, second = a_record(assignment_id="a-1"), a_record(assignment_id="a-1")
+    assert await bench.claims.claim("a-1", first.key)
+    await bench.claims.end("a-1", first.key)
+    bench.claims.mark_reported("a-1")
+    assert not await bench.claims.claim("a-1", second.key)
+    assert not await bench.claims.take_over("a-1", second.key)
+
+
 async def test_what_one_tenant_cannot_store_pauses_no_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     publisher = bench.store._publisher
     assert publisher is not None

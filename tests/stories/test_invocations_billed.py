@@ -11,7 +11,7 @@ from nats.aio.msg import Msg
 from nats.js.errors import NotFoundError
 
 from router import Client
-from router.contracts.assignment_record import invoked_key
+from router.contracts.assignment_record import reported_key
 from router.contracts.usage import assignment_identity
 from router.core import ids
 from tests.support.providers import an_entry, answers, hangs, register, says_no, serve_provider
@@ -188,7 +188,7 @@ async def test_a_worker_that_reported_long_ago_does_not_make_an_invocation_free(
         await register(router, an_entry())
         known = await store_assignment(nc, settings, "own", provider="echo")
         await publish_result(nc, settings, a_result("own", cost=0.0, status="success", provider_id="echo", tenant_id="acme"))
-        claim = f"$KV.{settings.buckets.assignments_known.name}.{invoked_key(known['assignment_id'])}"
+        claim = f"$KV.{settings.buckets.assignments_known.name}.{reported_key(known['assignment_id'])}"
         await until(lambda: _has_message(nc, f"KV_{settings.buckets.assignments_known.name}", claim), what="the report is marked")
         await asyncio.sleep(0.5)  # above the duplicate window, by the server's own clock
         async with serve_provider(nc, answers):
@@ -196,6 +196,33 @@ async def test_a_worker_that_reported_long_ago_does_not_make_an_invocation_free(
         events = await read_usage(nc, settings)
     assert len({event["event_id"] for event in events}) == len(events) == 2
     assert cost_of(events) == COST
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+async def test_an_attempt_that_failed_before_the_report_makes_no_later_one_free(
+    nc: Nats, nats_url: str, prefix: str, *, is_answered: bool
+) -> None:
+    """The first attempt failed, or reached no provider, so the next one may be the bill; but the worker has reported meanwhile."""
+    settings = settings_for(nats_url, prefix, streams__usage__duplicate_window_ms=200)
+    async with a_router(settings) as router, Client(nats_url) as client:
+        await register(router, an_entry())
+        known = await store_assignment(nc, settings, "own", provider="echo")
+        asked_for: Json = {**ASKED, "request_id": known["assignment_id"], "context": {"assignment_id": known["assignment_id"]}}
+        async with serve_provider(nc, says_no(503), "beamline.provider.echo.v1" if is_answered else "beamline.provider.absent.v1"):
+            assert not (await client.invoke(**asked_for)).ok
+        await publish_result(nc, settings, a_result("own", cost=0.0, status="success", provider_id="echo", tenant_id="acme"))
+        bill = assignment_identity("acme", known["assignment_id"])
+        await until(lambda: _is_billed(nc, router, bill), what="the result is metered")
+        await asyncio.sleep(0.5)  # above the duplicate window, by the server's own clock
+        async with serve_provider(nc, answers):
+            assert (await client.invoke(**asked_for)).ok
+        events = await read_usage(nc, settings)
+    assert len({event["event_id"] for event in events}) == len(events) == 2 + is_answered
+    assert cost_of(events) == COST
+
+
+async def _is_billed(nc: Nats, router: Running, event_id: str) -> bool:
+    return event_id in [event["event_id"] for event in await read_usage(nc, router.settings)]
 
 
 async def test_each_retry_is_an_attempt_of_its_own(nc: Nats, router: Running, client: Client) -> None:

@@ -10,6 +10,7 @@ import pytest
 from nats.aio.client import Client as Nats
 
 from router import Client
+from router.services import invocation_bill
 from tests.support.budgets import BudgetTown, write_policies
 from tests.support.prices import put_prices
 from tests.support.providers import Streaming, an_entry, answers, echoed, hangs, read_until_failure, register, serve_provider
@@ -116,6 +117,30 @@ async def test_invocations_reserve_as_decisions_do_and_what_has_no_room_is_refus
     assert Decimal(shown["settled"]) == Decimal("10.004")
     stored = await read_stream(town.nc, town.usage)
     assert all("month#" in headers["Router-Reservation"] for _, _, headers in stored)
+
+
+async def test_a_price_by_time_reserves_time(town: BudgetTown, router: Running, client: Client) -> None:
+    await put_prices(router, {"provider": "echo", "per_second": "1"})  # ten seconds are expected
+    await town.put("--amount", "12", "--window", "month")
+    async with serve_provider(town.nc, hangs) as asked:
+        first = asyncio.create_task(client.invoke(**ASKED))
+        await until(lambda: asked)
+        refused = await client.invoke(**ASKED, timeout=5.0)
+        for message in asked:
+            await message.respond(echoed(message))
+        assert (await first).ok
+    assert refused.error_code == "budget_exceeded"
+
+
+async def test_a_stream_that_takes_longer_than_expected_spends_its_budget_by_time(
+    town: BudgetTown, router: Running, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(invocation_bill, "USUAL_SECONDS", 0.05)
+    await put_prices(router, {"provider": "echo", "per_second": "100"})
+    await town.put("--amount", "6", "--window", "month")  # 5.00 are expected, and the stream would take a minute at least
+    async with serve_provider(town.nc, Streaming(town.nc, 10_000_000)):
+        _, failed = await read_until_failure(client.invoke_stream(**ASKED))
+    assert failed.code == "budget_exceeded"
 
 
 async def test_a_stream_whose_budget_is_spent_is_ended_and_what_was_delivered_is_billed(

@@ -70,8 +70,8 @@ def compute_cost(price: Price | None, passed: PassedBy, seconds: float, ratios: 
     )
 
 
-def estimate_so_far(price: Price | None, passed: PassedBy, ratios: TokenRatios) -> int:
-    """What the attempt has cost by now, in nanos, without its time.
+def estimate_so_far(price: Price | None, passed: PassedBy, ratios: TokenRatios, seconds: float = 0.0) -> int:
+    """What the attempt has cost after these seconds, in nanos.
 
     Some microseconds: it may be asked after each piece.
     """
@@ -80,7 +80,7 @@ def estimate_so_far(price: Price | None, passed: PassedBy, ratios: TokenRatios) 
         return told.cost or 0
     if price.is_told and told.cost is not None:
         return told.cost + _price_rest(price, passed.since_cost, ratios)
-    return max(_add_up(price, count_tokens(price, passed, ratios), 0.0), 0 if price.is_free else 1)
+    return max(_add_up(price, count_tokens(price, passed, ratios), seconds), 0 if price.is_free else 1)
 
 
 def count_tokens(price: Price, passed: PassedBy, ratios: TokenRatios) -> Tokens:

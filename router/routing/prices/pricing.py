@@ -25,6 +25,7 @@ from router.routing.prices.table import PriceTable
 
 # So many characters of text in parameters or context are options, more of them a part of the prompt.
 OPTIONS = 512
+NAME = 64  # characters of a name that is only a name
 _SEPARATOR = "\n"
 
 
@@ -61,10 +62,10 @@ class PricedAttempt:
         """Take what the provider sent: a piece of a stream, the last one too, or a whole answer."""
         self._passed.take(data, metadata)
 
-    def estimate_so_far(self) -> int:
-        """What it has cost by now, in nanos; before anything came back: the least that it costs."""
+    def estimate_so_far(self, seconds: float = 0.0) -> int:
+        """What it has cost after these seconds, in nanos; before anything came back: the least that it costs."""
         _, price, ratios = self._find()
-        return estimate_so_far(price, self._passed, ratios)
+        return estimate_so_far(price, self._passed, ratios, seconds)
 
     def conclude(self, seconds: float, *, is_complete: bool) -> PricedUsage:
         """The cost of an attempt that may have reached its provider.
@@ -111,13 +112,16 @@ def list_prompts(request: ProviderRequest) -> list[str | bytes]:
 
 
 def _find_texts(part: Mapping[str, object]) -> Iterator[str]:
-    """Every text in it, at any depth; a request's depth and size are bounded."""
+    """Every text and number in it, and every long name, at any depth; a request's depth and size are bounded."""
     waiting: list[object] = [part]
     while waiting:
         value = waiting.pop()
         if isinstance(value, str):
             yield value + _SEPARATOR
         elif isinstance(value, Mapping):
+            yield from (name + _SEPARATOR for name in value if len(name) > NAME)
             waiting.extend(value.values())
         elif isinstance(value, list | tuple):
             waiting.extend(value)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield f"{value}{_SEPARATOR}"

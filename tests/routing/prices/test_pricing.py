@@ -123,3 +123,10 @@ def test_a_long_text_costs_the_same_wherever_it_stands() -> None:
 def test_options_are_no_part_of_the_prompt() -> None:
     assert list_prompts(a_request(parameters={"model": "gpt-4o", "temperature": 0.1}, metadata={"user": "u-1"})) == ["hello"]
     assert len(list_prompts(a_request(parameters={"stop": ["x"] * OPTIONS}))) > 1
+
+
+def test_a_prompt_costs_as_much_as_names_or_as_numbers_beside_the_prompt() -> None:
+    plain = list_prompts(a_request())
+    assert len(list_prompts(a_request(parameters={"word " * 1_000: 1}))) > len(plain)
+    assert len(list_prompts(a_request(metadata={"ids": list(range(1_000, 2_000))}))) > len(plain)
+    assert list_prompts(a_request(parameters={"temperature": 0.7, "stream": True, "max_tokens": 100})) == plain
