@@ -11,14 +11,7 @@ from __future__ import annotations
 
 import math
 
-from router.contracts.failure_class import (
-    PROVIDER_FAILED,
-    RATE_LIMIT,
-    RATE_LIMITED,
-    REQUEST,
-    REQUEST_REFUSED,
-    classify_number,
-)
+from router.contracts.failure_class import RATE_LIMIT, REQUEST, classify_number
 from router.contracts.result import MAX_LATENCY_MS
 from router.core.errors import RouterError, Transient
 
@@ -26,19 +19,19 @@ from router.core.errors import RouterError, Transient
 class ProviderFailed(Transient):
     """The provider failed. Worth another attempt, as every `Transient` is."""
 
-    code = PROVIDER_FAILED
+    code = "PROVIDER_FAILED"
 
 
 class RequestRefused(RouterError):
     """Any provider would refuse this request: it has a result, unlike `Poison`, and no further attempt."""
 
-    code = REQUEST_REFUSED
+    code = "REQUEST_REFUSED"
 
 
 class RateLimited(RouterError):
     """The provider limits this tenant. `retry_after`: seconds until it may be asked again, None where it did not say."""
 
-    code = RATE_LIMITED
+    code = "RATE_LIMITED"
 
     def __init__(self, message: str = "the provider limits this tenant", *, retry_after: float | None = None) -> None:
         super().__init__(message)

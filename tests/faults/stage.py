@@ -170,7 +170,7 @@ async def on_stage(cast: Cast, kind: Callable[[Cast, Path], AnyStage]) -> AsyncI
 def _given(url: str, cast: Cast) -> dict[str, object]:
     """The settings: the defaults, but for what makes faults bite sooner. Streams reserve nothing of the store, and the ledger
     reads every assignment and letter, so none leaves its stream, and the few tenants of the load have no shares."""
-    streams = ("decide", "results", "acks", "assignments", "usage", "dlq", "audit", "advisories")
+    streams = ("decide", "results", "acks", "assignments", "usage", "held", "dlq", "audit", "advisories")
     return {
         "nats.url": url,
         "nats.connect_timeout_ms": cast.connect_timeout_ms,

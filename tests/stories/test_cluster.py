@@ -120,7 +120,7 @@ async def test_a_router_that_starts_without_a_quorum_waits_for_one(prefix: str, 
 async def test_copies_that_find_no_room_are_refused_with_figures_and_what_a_lost_server_would_stop_is_told() -> None:
     """Servers of 10 MiB, a stream of 4, another of 4: there is room for a copy of each on every server, and for no third stream."""
     sizes = {"ROUTER_STREAMS__DECIDE__MAX_BYTES": 4, "ROUTER_STREAMS__RESULTS__MAX_BYTES": 4}
-    sizes |= {f"ROUTER_STREAMS__{name}__MAX_BYTES": 0 for name in ("ACKS", "ASSIGNMENTS", "USAGE", "VIOLATIONS", "AUDIT", "DLQ")}
+    sizes |= {f"ROUTER_STREAMS__{name}__MAX_BYTES": 0 for name in ("ACKS", "ASSIGNMENTS", "USAGE", "HELD", "VIOLATIONS", "AUDIT", "DLQ")}
     sizes |= {"ROUTER_BUCKETS__RATE_LIMITS__MAX_BYTES": 0}
     with started_cluster(store_limit=10 * MIB) as cluster:
         await wait_for_cluster(cluster)

@@ -33,7 +33,7 @@ async def test_without_their_stream_the_consumer_pauses_and_all_is_metered_after
     async with a_router(settings) as router:
         await nc.jsm().delete_stream(settings.streams.usage.name)
         await _report_all(nc, settings)
-        await _is_told(settings, router, alarms, "consumer_paused", "router_consumer_paused")
+        await _is_told(settings, router, alarms, "subscription_paused", "router_consumer_paused")
         await _nothing_is_lost_while_it_lasts(nc, settings, router)
         await make_topology(settings)
         await _all_is_metered(nc, settings, router)

@@ -172,7 +172,8 @@ async function join(pieces: Pieces): Promise<ProviderAnswer> {
 function toChunk(piece: IteratorResult<string, Omit<ProviderAnswer, "output"> | void>) {
   if (piece.done !== true) return { data: piece.value, done: false };
   const { usage, cost, metadata } = piece.value ?? {};
-  const figures = { ...metadata, ...usage, ...(cost === undefined ? {} : { cost }) };
+  const told = (usage ?? {}) as Record<string, unknown>; // its schema takes anything: what is not legal is as if it were absent
+  const figures = { ...metadata, ...told, ...(cost === undefined ? {} : { cost }) };
   const texts = Object.entries(figures).map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)]);
   return { data: "", done: true, metadata: Object.fromEntries(texts) as Record<string, string> };
 }

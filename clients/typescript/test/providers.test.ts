@@ -31,7 +31,7 @@ await router.serve(echo);
 test("the answer of a provider comes back with its cost and tokens", async () => {
   const response = await router.invoke({ ...ASKED, message_id: "i-1" });
   assert.deepEqual([response.status, response.body, response.cost, response.request_id], ["success", "you said hello", 0.25, "i-1"]);
-  assert.deepEqual(response.metadata, { model: "parrot", prompt_tokens: "1", completion_tokens: "3" });
+  assert.deepEqual(response.metadata, { model: "parrot", prompt_tokens: "1", completion_tokens: "3", cost: "0.25" });
 });
 
 test("what a provider refuses is an answer", async () => {

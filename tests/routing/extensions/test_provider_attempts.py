@@ -6,10 +6,11 @@ import pytest
 
 from router.contracts.provider_request import ProviderRequest
 from router.core.errors import CallTimeout, ConnectionLost, NoResponders, RouterError
-from router.routing.breakers import BreakerRegistry
 from router.routing.extensions import ExtensionRegistry, HealthTracker, Invoker, parse_entry
 from router.routing.extensions.failure import InvocationRefused
+from router.routing.extensions.ports import NULL_METER
 from router.routing.extensions.providers import ProviderInvoker
+from tests.support.breakers import a_registry
 from tests.support.ledgers import KeptLedger
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")
@@ -44,10 +45,10 @@ async def _no_pause(_: float) -> None: ...
 
 
 def providers_of(caller: Caller) -> ProviderInvoker:
-    breakers, health = BreakerRegistry(), HealthTracker()
-    invoker = Invoker(caller, breakers, health, sleep=_no_pause)
+    breakers, health = a_registry(), HealthTracker()
+    invoker = Invoker(caller, breakers, health, NULL_METER, sleep=_no_pause)
     not_opened: Callable[..., object] = lambda *_: None  # noqa: E731
-    return ProviderInvoker(ExtensionRegistry([parse_entry(ENTRY)]), invoker, not_opened, breakers=breakers, health=health)  # type: ignore[arg-type]
+    return ProviderInvoker(ExtensionRegistry([parse_entry(ENTRY)]), invoker, not_opened, breakers=breakers, health=health, meter=NULL_METER)  # type: ignore[arg-type]
 
 
 async def test_the_attempt_that_is_answered_is_left_open_with_what_came() -> None:
