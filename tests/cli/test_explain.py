@@ -12,7 +12,7 @@ import pytest
 
 import router
 from router.cli import exit_codes
-from router.contracts import codes, decision
+from router.contracts import codes, decision, failure_class
 from router.contracts.codes import pages as code_pages
 from router.contracts.codes.pages import locate, read_rule
 from router.contracts.header_rules import RULES
@@ -37,7 +37,8 @@ TOLD = {
     | set(modes._CODES.values()),
     "decision": set(plan.PRIORITIES),
     "admin": {*service_error.HTTP_STATUSES, service_error.INTERNAL},
-    "worker": {value for name, value in vars(step).items() if name.isupper() and isinstance(value, str) and value.isdigit()},
+    "worker": {value for name, value in vars(step).items() if name.isupper() and isinstance(value, str) and value.isdigit()}
+    | {failure_class.NOT_ASKED},
     "reason": {outcome.VALIDATION_FAILED, outcome.MAXDELIVER_EXHAUSTED, outcome.PROCESSING_ERROR},
     "validation": set(VALIDATION_CODES),
     "violation": {rule.code for rule in RULES},

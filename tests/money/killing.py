@@ -16,7 +16,10 @@ PAUSE_S = (2.0, 4.0)  # between two kills
 
 
 class Killing:
-    """`run` it as a task; `stop` ends it between two kills."""
+    """`run` it as a task; `stop` ends it between two kills.
+
+    Where a number of kills is asked for, all of them come, however quick the rest is.
+    """
 
     def __init__(self, town: Town, dice: Random, pause_s: tuple[float, float], order: Sequence[str], most: int | None) -> None:
         self._town = town
@@ -33,10 +36,12 @@ class Killing:
             try:
                 async with asyncio.timeout(self._dice.uniform(*self._pause_s)):
                     await self._stopped.wait()
-                return
+                if self._most is None:
+                    return
             except TimeoutError:
-                self._round = self._round or self._dice.sample(self._order, len(self._order))
-                await self._kill(self._round.pop())
+                pass
+            self._round = self._round or self._dice.sample(self._order, len(self._order))
+            await self._kill(self._round.pop())
 
     def stop(self) -> None:
         self._stopped.set()

@@ -14,6 +14,7 @@ from tests.neighbours.tree import find_own_tree
 SHORT = ("one-id", "statuses", "billions", "unknown", "sly")
 
 
+@pytest.mark.slow  # a server, two routers and three processes start, one dies, and then nothing may move for some seconds
 @pytest.mark.timeout(300)  # two routers and three processes start, on a machine that is busy
 async def test_money_follows_the_work_whatever_hostile_players_say(tmp_path: Path) -> None:
     """Issue 46: the money matrix."""
