@@ -21,9 +21,9 @@ from router.operations.observability import Metrics, ReadinessCheck
 from router.routing.decide import IdempotencyCache
 from router.routing.extensions import ExtensionRegistry, HealthTracker
 from router.routing.measurements import Measurements
-from router.routing.policy import Averages, PolicyTable, ProviderTracker, SharedRates
+from router.routing.policy import DEFAULT_COST, Averages, PolicyTable, ProviderTracker, SharedRates
 from router.routing.prices import PriceTable, Pricing
-from router.routing.reports import AssignmentCache
+from router.routing.reports import AssignmentCache, CostBound
 from router.services.alerts import Alerts
 from router.services.breakers import Breakers, breaker_rules, limit_rules
 from router.services.budgets import Budgets
@@ -91,7 +91,7 @@ class AppContext:
 
     def _add_prices(self) -> None:
         settings = self.settings
-        self.pricing = Pricing(PriceTable(), max_cost=settings.results.max_cost)
+        self.pricing = _build_pricing(settings)
         bucket, currency = settings.buckets.prices.name, settings.usage.currency
         self.live_prices = LivePrices(self.jetstream, bucket, self.pricing.table, currency, self.infos)
         self.checks["prices"] = lambda: self.live_prices.check
@@ -176,3 +176,10 @@ class AppContext:
 
 def _build_live_marks(settings: Settings) -> AnsweredRequests | None:
     return AnsweredRequests() if has_live_copies(settings) else None
+
+
+def _build_pricing(settings: Settings) -> Pricing:
+    """What no price stands behind is bounded as a result of a policy that names no cost is."""
+    results = settings.results
+    unpriced = CostBound(results.cost_factor, results.cost_floor).find_of(DEFAULT_COST)
+    return Pricing(PriceTable(), max_cost=results.max_cost, unpriced=unpriced)

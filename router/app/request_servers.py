@@ -14,6 +14,7 @@ from router.routing.extensions.providers import ProviderInvoker
 from router.services.assignment_claims import AssignmentClaims
 from router.services.attempt_store import AttemptStore
 from router.services.extension_invoker import ExtensionMetrics, build_extension_invoker
+from router.services.handler_metrics import HeldCosts
 from router.services.ingress_server import IngressServer
 from router.services.invocation_bill import BillingParts
 from router.services.invocation_budgets import InvocationBudgets
@@ -40,7 +41,7 @@ def build_provider_server(context: AppContext) -> ProviderServer:
 def _build_invocation_meter(context: AppContext, jetstream: JetStream) -> InvocationMetering:
     buckets = context.settings.buckets
     parts = BillingParts(
-        store=AttemptStore(jetstream, buckets.invocations.name),
+        store=AttemptStore(jetstream, buckets.invocations.name, HeldCosts(context.metrics, context.alerts)),
         claims=AssignmentClaims(jetstream, buckets.assignments_known.name, buckets.invocations.name),
         assignments=context.assignments,
         budgets=InvocationBudgets(context.budgets.table),
@@ -58,7 +59,7 @@ def build_unfinished_invocations(context: AppContext) -> UnfinishedInvocations:
         jetstream,
         bucket,
         settings.streams.usage.name,
-        AttemptStore(jetstream, bucket),
+        AttemptStore(jetstream, bucket, HeldCosts(context.metrics, context.alerts)),
         AssignmentClaims(jetstream, settings.buckets.assignments_known.name, bucket),
         context.budgets.clock,
         after_s=settings.providers.unfinished_after_ms / 1000,

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 import orjson
 
 from router.contracts.decision import OVERLOADED
+from router.contracts.held_cost import make_held_notice
 from router.contracts.invocation_record import InvocationRecord, record_bytes
 from router.contracts.usage import UsageEvent
 from router.core.bounded_cache import BoundedCache
@@ -29,7 +30,13 @@ from router.delivery.api import JetStream
 from router.delivery.storing import open_publisher
 from router.operations.observability import LogRateLimit, events, logs
 from router.routing.extensions.failure import InvocationRefused
-from router.routing.reports.invocation_events import ATTEMPT_HEADER, make_attempt_effect, make_bill_effect, make_further_effect
+from router.routing.reports.invocation_events import (
+    ATTEMPT_HEADER,
+    make_attempt_effect,
+    make_bill_effect,
+    make_bill_event,
+    make_further_effect,
+)
 
 log = logs.logger(__name__)
 
@@ -41,12 +48,13 @@ MAX_UNSURE = 10_000  # records of which it is not known whether they are stored
 
 
 class AttemptStore:
-    """Over one connection. `bucket`: of the records."""
+    """Over one connection. `bucket`: of the records. `on_held`: hears an event whose told cost is above its bound, once it is stored."""
 
-    def __init__(self, jetstream: JetStream, bucket: str, *, now: Clock = steady) -> None:
+    def __init__(self, jetstream: JetStream, bucket: str, on_held: Callable[[UsageEvent], None], *, now: Clock = steady) -> None:
         self._jetstream = jetstream
         self._stream = f"KV_{bucket}"
         self._prefix = bucket_prefix(bucket)
+        self._on_held = on_held
         self._now = now
         self._publisher: AckedPublisher | None = None
         self._paused_until = -math.inf
@@ -92,16 +100,29 @@ class AttemptStore:
         """Store the event of an attempt; whether it is stored.
 
         `is_bill`: as the bill of its assignment, unless that has one already; `has_other_bill`: it is known to have one."""
+        stored = await self._store_event(record, event, is_bill=is_bill, has_other_bill=has_other_bill)
+        return stored is not None and (stored.told_cost is None or await self._hold(record, stored))
+
+    async def _store_event(self, record: InvocationRecord, event: UsageEvent, *, is_bill: bool, has_other_bill: bool) -> UsageEvent | None:
+        """The event as it is stored; None: it is not."""
         if not is_bill:
-            return _is_stored(await self._publish(make_attempt_effect(record, event), record))
+            return event if _is_stored(await self._publish(make_attempt_effect(record, event), record)) else None
         if not has_other_bill:
-            result = await self._publish(make_bill_effect(record, event), record)
-            if isinstance(result, NotPublished) or not result.is_duplicate:
-                return _is_stored(result)
-            is_own = await self._is_own(result, record)
+            bill = make_bill_event(record, event)
+            result = await self._publish(make_bill_effect(record, bill), record)
+            if isinstance(result, NotPublished):
+                return None
+            is_own = await self._is_own(result, record) if result.is_duplicate else True
             if is_own is not False:
-                return is_own is True
-        return _is_stored(await self._publish(make_further_effect(record, event), record))
+                return bill if is_own else None
+        return event if _is_stored(await self._publish(make_further_effect(record, event), record)) else None
+
+    async def _hold(self, record: InvocationRecord, event: UsageEvent) -> bool:
+        """Tell operators of a cost that is held, before the record goes; whether the notice is stored."""
+        if not _is_stored(await self._publish(make_held_notice(event, record.reservation), record)):
+            return False
+        self._on_held(event)
+        return True
 
     def forget(self, sequence: int) -> None:
         """Delete a record. Where this is lost, it is found after its deadline, and its event is known then."""

@@ -60,6 +60,21 @@ class DecideMetrics:
         self._metrics.sticky[outcome,] += 1
 
 
+class HeldCosts:
+    """Counts, logs and alerts costs that are held, of results and of invocations."""
+
+    def __init__(self, metrics: Metrics, alerts: Alerts) -> None:
+        self._metrics = metrics
+        self._alerts = alerts
+        self._lines = LogRateLimit(every_s=1.0)
+
+    def __call__(self, event: UsageEvent) -> None:
+        self._metrics.results_held.value += 1
+        if self._lines.allow(events.RESULT_HELD):
+            log.warning(events.RESULT_HELD, tenant=event.tenant_id, provider=event.provider_id, cost=event.cost, told_cost=event.told_cost)
+        self._alerts.raise_alert(make_held_alert(event))
+
+
 class ResultsMetrics:
     """`results.ResultsMeter`, counted.
 
@@ -70,7 +85,7 @@ class ResultsMetrics:
     def __init__(self, metrics: Metrics, violations: ViolationRecorder, alerts: Alerts, *, is_stored: bool) -> None:
         self._metrics = metrics
         self._violations = violations
-        self._alerts = alerts
+        self._held = HeldCosts(metrics, alerts)
         self._is_stored = is_stored
         for field in OVERRULED_FIELDS:
             metrics.results_overruled[field,] += 0  # as above
@@ -106,10 +121,7 @@ class ResultsMetrics:
             log.warning(events.RESULT_OVERRULED, field=field, tenant=event.tenant_id, assignment_id=event.assignment_id)
 
     def on_held(self, event: UsageEvent) -> None:
-        self._metrics.results_held.value += 1
-        if self._lines.allow(events.RESULT_HELD):
-            log.warning(events.RESULT_HELD, tenant=event.tenant_id, provider=event.provider_id, cost=event.cost, told_cost=event.told_cost)
-        self._alerts.raise_alert(make_held_alert(event))
+        self._held(event)
 
     def on_corrected(self, event: UsageEvent) -> None:
         self._metrics.results_corrected.value += 1
@@ -146,7 +158,7 @@ def make_held_alert(event: UsageEvent) -> Alert:
         severity=WARNING,
         component="router.results",
         cause=f"cost_held:{event.tenant_id}",
-        message=f"A worker told a cost of tenant {event.tenant_id} far above the expected one: it is held",
+        message=f"A cost of tenant {event.tenant_id} was told that is far above the expected one: it is held",
         metadata={name: value for name, value in facts.items() if value is not None},
     )
 

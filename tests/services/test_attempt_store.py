@@ -35,7 +35,8 @@ class Bench:
     def __init__(self, nc: Client, jetstream: JetStream, prefix: str) -> None:
         self.nc = nc
         self.bucket, self.assignments, self.usage = f"{prefix}_INVOCATIONS", f"{prefix}_KNOWN", f"{prefix}_USAGE"
-        self.store = AttemptStore(jetstream, self.bucket)
+        self.held: list[UsageEvent] = []
+        self.store = AttemptStore(jetstream, self.bucket, self.held.append)
         self.claims = AssignmentClaims(jetstream, self.assignments, self.bucket)
         self.now = NOW
         self.unfinished = UnfinishedInvocations(

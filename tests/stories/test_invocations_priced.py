@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from nats.aio.client import Client as Nats
+from nats.aio.msg import Msg
 
 from router import Client
 from router.services import invocation_bill
@@ -82,6 +83,20 @@ async def test_a_stream_that_is_cut_is_billed_for_what_passed_by(nc: Nats, route
     assert (event["status"], event["estimated"], event["price"]) == ("cancelled", True, "echo#1")
     assert event["output_tokens"] >= heard / 2  # a piece is a number and a space
     assert event["cost"] >= 0.01 * heard / 2
+
+
+async def test_without_a_price_a_told_cost_is_booked_at_its_bound_and_the_rest_is_held(nc: Nats, router: Running, client: Client) -> None:
+    """No operator has said what it may cost: one answer must not empty a budget."""
+
+    async def asks_for_much(message: Msg) -> None:
+        await message.respond(json.dumps({"output": "gold", "cost": 1e9}).encode())
+
+    async with serve_provider(nc, asks_for_much):
+        response = await client.invoke(**ASKED)
+    event = await read_one(nc, router)
+    assert (event["cost"], event["told_cost"], response.cost) == (1.0, 1e9, 1.0)
+    (notice,) = [json.loads(data) for _, data, _ in await read_stream(nc, router.settings.streams.held.name)]
+    assert (notice["event_id"], notice["told_cost"]) == (event["event_id"], 1e9)
 
 
 @pytest.mark.parametrize("is_stream", [False, True])

@@ -145,7 +145,9 @@ class Metrics:
         self.results_uncorrelated = Counter("router_results_uncorrelated_total", "Results of an unknown assignment")
         overruled = "Fields in which results said otherwise than their assignment, which counts"
         self.results_overruled = LabelledCounter("router_results_overruled_total", overruled, "field")
-        self.results_held = Counter("router_results_held_total", "Results whose cost was booked at its bound; the rest is held")
+        self.results_held = Counter(
+            "router_results_held_total", "Results and invocations that cost more than their bound, which was booked"
+        )
         self.results_corrected = Counter("router_results_corrected_total", "Bills corrected by a later outcome of their assignment")
         self.results_forged = Counter("router_results_forged_total", "Results that contradict the assignment they name")
         self.usage_published = Counter("router_usage_published_total", "Usage events stored")

@@ -17,7 +17,7 @@ from router.routing.policy.lint import lint
 from router.routing.policy.model import PolicyFinding, StickySessions
 from router.routing.policy.narrowed import StatesBehindBreakers
 from router.routing.policy.parse import ParsedPolicy, load_policy, parse_policy
-from router.routing.policy.plan import PROBE
+from router.routing.policy.plan import DEFAULT_COST, PROBE
 from router.routing.policy.policy import SHARED, Policy, PolicyCanary, PolicyFinder, PolicyTable, list_arms
 from router.routing.policy.providers import ProviderTracker
 from router.routing.policy.rate_closure import LimitRules
@@ -31,6 +31,7 @@ from router.routing.policy.states import ATTEMPTS, NO_STATES, AverageStates, Pre
 __all__ = [
     "ATTEMPTS",
     "CHANGED",
+    "DEFAULT_COST",
     "NO_STATES",
     "PROBE",
     "SHARED",

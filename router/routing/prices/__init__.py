@@ -8,7 +8,7 @@ compute_cost            what it costs
 Pricing                 all of that, joined, for the process
 """
 
-from router.routing.prices.cost import PricedUsage, compute_cost, estimate_so_far
+from router.routing.prices.cost import CostLimits, PricedUsage, compute_cost, estimate_so_far
 from router.routing.prices.passed_by import PassedBy
 from router.routing.prices.price import Price, PriceError, PriceList, parse_price, parse_prices, price_document
 from router.routing.prices.pricing import PricedAttempt, Pricing
@@ -17,6 +17,7 @@ from router.routing.prices.table import PriceTable
 from router.routing.prices.text_count import TextCount
 
 __all__ = [
+    "CostLimits",
     "LearnedRatios",
     "PassedBy",
     "Price",

@@ -20,11 +20,19 @@ from router.routing.prices.ratios import TokenRatio, TokenRatios
 MILLION = 1_000_000
 
 
+class CostLimits(Struct, frozen=True):
+    """Nanos: of any attempt, and of a told cost that no price stands behind."""
+
+    most: int
+    unpriced: int
+
+
 class PricedUsage(Struct, frozen=True, kw_only=True):
     """What a usage event takes over.
 
     `nanos`: the cost in 1e-9 of the currency. `price`: its name and version, None without one.
     `estimated`: a count that the cost is made of, or the cost, is not what was told of the whole.
+    `told_nanos`: what the provider told where that is above the bound; `nanos` is the bound, and the rest is held.
     """
 
     nanos: int
@@ -34,6 +42,7 @@ class PricedUsage(Struct, frozen=True, kw_only=True):
     output_tokens: int | None = None
     price: str | None = None
     estimated: bool = False
+    told_nanos: int | None = None
 
     @property
     def cost(self) -> float:
@@ -50,17 +59,19 @@ class Tokens(Struct, frozen=True):
     is_estimated: bool
 
 
-def compute_cost(price: Price | None, passed: PassedBy, seconds: float, ratios: TokenRatios, max_nanos: int) -> PricedUsage:
+def compute_cost(price: Price | None, passed: PassedBy, seconds: float, ratios: TokenRatios, limits: CostLimits) -> PricedUsage:
     """The cost of an attempt that may have reached its provider.
 
-    It is never 0 where a price above 0 exists, and never above `max_nanos`.
+    It is never 0 where a price above 0 exists, and never above the limits.
     """
     told = passed.told
-    if price is None or (price.is_told and told.cost is not None):
-        return _take_told_cost(price, passed, ratios, max_nanos)
+    if price is None:
+        return _take_unpriced_cost(passed, limits)
+    if price.is_told and told.cost is not None:
+        return _take_told_cost(price, passed, ratios, limits.most)
     tokens = count_tokens(price, passed, ratios)
     return PricedUsage(
-        nanos=_limit_cost(price, _add_up(price, tokens, seconds), max_nanos),
+        nanos=_limit_cost(price, _add_up(price, tokens, seconds), limits.most),
         model=told.model,
         input_tokens=tokens.input,
         cached_tokens=told.cached_tokens,
@@ -92,18 +103,31 @@ def count_tokens(price: Price, passed: PassedBy, ratios: TokenRatios) -> Tokens:
     return Tokens(min(input_tokens, MAX_TOKENS), told.cached_tokens or 0, min(output_tokens, MAX_TOKENS), is_estimated)
 
 
-def _take_told_cost(price: Price | None, passed: PassedBy, ratios: TokenRatios, max_nanos: int) -> PricedUsage:
-    """The provider's own word; what came after it at the price, if there is one."""
-    told, since = passed.told, passed.since_cost
-    nanos = (told.cost or 0) + (_price_rest(price, since, ratios) if price is not None else 0)
+def _take_unpriced_cost(passed: PassedBy, limits: CostLimits) -> PricedUsage:
+    """The provider's own word, up to a bound: no operator has said what it may cost."""
+    told, cost = passed.told, passed.told.cost or 0
     return PricedUsage(
-        nanos=min(nanos, max_nanos),
+        nanos=min(cost, limits.unpriced),
         model=told.model,
         input_tokens=told.input_tokens,
         cached_tokens=told.cached_tokens,
         output_tokens=told.output_tokens,
-        price=price.label if price is not None else None,
-        estimated=told.cost is None or since.characters > 0,
+        estimated=told.cost is None or passed.since_cost.characters > 0,
+        told_nanos=min(cost, limits.most) if cost > limits.unpriced else None,
+    )
+
+
+def _take_told_cost(price: Price, passed: PassedBy, ratios: TokenRatios, max_nanos: int) -> PricedUsage:
+    """The provider's own word, which the price believes; what came after it at the price."""
+    told, since = passed.told, passed.since_cost
+    return PricedUsage(
+        nanos=min((told.cost or 0) + _price_rest(price, since, ratios), max_nanos),
+        model=told.model,
+        input_tokens=told.input_tokens,
+        cached_tokens=told.cached_tokens,
+        output_tokens=told.output_tokens,
+        price=price.label,
+        estimated=since.characters > 0,
     )
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from router.contracts.money import round_to_nanos
 from router.contracts.provider_request import ProviderRequest
 from router.core import ids
-from router.routing.prices.cost import PricedUsage, compute_cost, estimate_so_far
+from router.routing.prices.cost import CostLimits, PricedUsage, compute_cost, estimate_so_far
 from router.routing.prices.passed_by import PassedBy
 from router.routing.prices.price import Price
 from router.routing.prices.ratios import LearnedRatios, TokenRatios
@@ -30,12 +30,13 @@ _SEPARATOR = "\n"
 
 
 class Pricing:
-    """`max_cost`: no attempt is billed above it, in the currency of the prices."""
+    """In the currency of the prices: no attempt is billed above `max_cost`, and no told cost without a price above `unpriced`."""
 
-    def __init__(self, table: PriceTable, *, max_cost: float) -> None:
+    def __init__(self, table: PriceTable, *, max_cost: float, unpriced: float) -> None:
         self.table = table
         self.ratios = LearnedRatios()
-        self.max_nanos = round_to_nanos(Decimal(max_cost))
+        most = round_to_nanos(Decimal(max_cost))
+        self.limits = CostLimits(most, min(most, round_to_nanos(Decimal(unpriced))))
 
     def open(self, request: ProviderRequest, *, at: float, model: str | None = None) -> PricedAttempt:
         """Begin an attempt. `at`: seconds since the epoch, by the server's clock.
@@ -73,7 +74,7 @@ class PricedAttempt:
         `is_complete`: it ended well.
         """
         model, price, ratios = self._find()
-        usage = compute_cost(price, self._passed, seconds, ratios, self._pricing.max_nanos)
+        usage = compute_cost(price, self._passed, seconds, ratios, self._pricing.limits)
         if is_complete and price is not None and price.characters_per_token is None:
             self._teach(model)
         return replace(usage, model=model)

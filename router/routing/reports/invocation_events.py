@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from router.contracts.invocation_record import InvocationRecord
+from router.contracts.money import NANOS
 from router.contracts.provider import TIMEOUT
 from router.contracts.reservation import policy_only
 from router.contracts.result import MAX_LATENCY_MS
@@ -39,6 +40,7 @@ def make_attempt_event(record: InvocationRecord, usage: PricedUsage, status: str
         output_tokens=usage.output_tokens,
         price=usage.price,
         is_estimated=usage.estimated,
+        told_cost=None if usage.told_nanos is None else usage.told_nanos / NANOS,
     )
 
 
@@ -53,11 +55,15 @@ def make_attempt_effect(record: InvocationRecord, event: UsageEvent) -> Effect:
     return make_usage_effect(event, reservation=record.reservation)
 
 
-def make_bill_effect(record: InvocationRecord, event: UsageEvent) -> Effect:
+def make_bill_event(record: InvocationRecord, event: UsageEvent) -> UsageEvent:
     """The same attempt as the bill of its assignment, which its worker's result repeats."""
     assignment_id, request_id = record.assignment_id, record.assigned_request_id or record.request_id
     event_id = assignment_identity(record.tenant_id, assignment_id or "")
-    effect = make_attempt_effect(record, replace(event, event_id=event_id, assignment_id=assignment_id, request_id=request_id))
+    return replace(event, event_id=event_id, assignment_id=assignment_id, request_id=request_id)
+
+
+def make_bill_effect(record: InvocationRecord, bill: UsageEvent) -> Effect:
+    effect = make_attempt_effect(record, bill)
     return replace(effect, headers={**effect.headers, ATTEMPT_HEADER: record.attempt_id})
 
 

@@ -25,7 +25,10 @@ class CostBound(Struct, frozen=True):
     floor: float = 0.01
 
     def find(self, known: Assignment) -> float:
-        bound = self.factor * known.expected_cost
+        return self.find_of(known.expected_cost)
+
+    def find_of(self, expected_cost: float) -> float:
+        bound = self.factor * expected_cost
         return bound if bound > self.floor else self.floor
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from router.contracts.usage import UsageEvent, usage_bytes
 from router.contracts.usage_cost import read_usage_cost
-from router.routing.prices import PassedBy, PricedUsage, TokenRatios, compute_cost, estimate_so_far, parse_price
+from router.routing.prices import CostLimits, PassedBy, PricedUsage, TokenRatios, compute_cost, estimate_so_far, parse_price
 from router.routing.prices.price import AMOUNTS
 
 GPT = parse_price({"provider": "openai", "model": "gpt-4o", "input": "2.50", "cached_input": "1.25", "output": "10", "currency": "USD"})
@@ -27,8 +27,8 @@ def told(**figures: object) -> dict[str, str]:
     return {name: str(value) for name, value in figures.items()}
 
 
-def cost(price: Any, passed: PassedBy, seconds: float = 0.0, most: int = MOST) -> PricedUsage:
-    return compute_cost(price, passed, seconds, TokenRatios(), most)
+def cost(price: Any, passed: PassedBy, seconds: float = 0.0, most: int = MOST, unpriced: int = 0) -> PricedUsage:
+    return compute_cost(price, passed, seconds, TokenRatios(), CostLimits(most, unpriced or most))
 
 
 def test_the_example_of_the_page_told_and_cut() -> None:
@@ -153,7 +153,7 @@ def test_what_a_stream_has_cost_by_now_grows_to_its_cost() -> None:
         now = estimate_so_far(GPT, passed, ratios)
         assert now >= before
         before = now
-    assert before == compute_cost(GPT, passed, 0.0, ratios, MOST).nanos
+    assert before == compute_cost(GPT, passed, 0.0, ratios, CostLimits(MOST, MOST)).nanos
 
 
 @given(st.integers(0, 8 * 10**15))
