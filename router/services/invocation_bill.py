@@ -114,7 +114,7 @@ class InvocationBill:
             reservation = await parts.budgets.reserve(self._request, expected, assigned, is_bill=is_bill)
             record = replace(record, reservation=reservation.header)
             sequence = await parts.store.keep(record) if parts.is_on else None
-        except BaseException:
+        except BaseException:  # a cancellation as well: the provider is not asked, so what was taken for it goes back
             self._take_back(record, reservation, is_bill=is_bill)
             raise
         self._attempt = OpenAttempt(record, sequence, is_bill, reservation, priced, self._now())
