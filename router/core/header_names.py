@@ -20,12 +20,12 @@ _BY_ANY_CASE = {name.lower(): name for name in READ_HEADERS}
 
 def restore_case(headers: dict[str, str]) -> dict[str, str]:
     """The same headers, in the same order, under the names that Router reads."""
-    meant = {name: _BY_ANY_CASE.get(name.lower(), name) for name in headers}
-    if all(name == exact for name, exact in meant.items()):
+    unread = headers.keys() - READ_HEADERS  # nearly always names of the server or of the sender's own
+    if not any(name.lower() in _BY_ANY_CASE for name in unread):
         return headers
     restored: dict[str, str] = {}
     for name, value in headers.items():
-        exact = meant[name]
+        exact = _BY_ANY_CASE.get(name.lower(), name)
         if exact not in headers or exact == name:
             restored.setdefault(exact, value)
         else:

@@ -119,7 +119,11 @@ class FrameParser(Parser):
         return end
 
 
-PLAIN_NAMES = READ_HEADERS | {"Nats-Msg-Id", "Nats-Expected-Stream", "Status", "Description"}
+# Nearly all messages and answers of the server have these alone, so that no name of theirs is looked at.
+PLAIN_NAMES = READ_HEADERS | {
+    *("Nats-Msg-Id", "Nats-Expected-Stream", "Status", "Description"),
+    *("Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp", "Nats-Last-Sequence", "Nats-Num-Pending"),
+}
 
 _Stray = tuple[tuple[int, bytes, bytes, bytes, bytes], int]  # the arguments of nats-py's `_process_msg`, and the frame's end
 

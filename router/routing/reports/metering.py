@@ -25,7 +25,8 @@ class CostBound(Struct, frozen=True):
     floor: float = 0.01
 
     def find(self, known: Assignment) -> float:
-        return self.find_of(known.expected_cost)
+        bound = self.factor * known.expected_cost  # `find_of` in place: this is called once a result
+        return bound if bound > self.floor else self.floor
 
     def find_of(self, expected_cost: float) -> float:
         bound = self.factor * expected_cost
