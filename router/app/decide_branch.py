@@ -19,9 +19,10 @@ from router.delivery.answers import Answers
 from router.delivery.api import JetStream
 from router.delivery.listen import Listener
 from router.delivery.read_ahead import ReadAhead
+from router.delivery.unstored import UnstoredRequests
 from router.operations.observability import ReadinessCheck
 from router.operations.supervision import Child
-from router.services.live_requests import build_live_requests
+from router.services.live_requests import UnstoredReport, build_live_requests
 from router.services.partition_leases import (
     OwnerLease,
     StandbyLease,
@@ -103,14 +104,32 @@ class DecideBranch:
             self._child.stream,
             decide.taken_subject,
             self._answers,
+            unstored=self._unstored,
             live=live,
             queue=decide.deliver_group,
             ahead=ahead,
             infos=context.infos,
         ).run()
 
+    @cached_property
+    def _unstored(self) -> UnstoredRequests:
+        context, stream = self._context, self._child.stream
+        return UnstoredRequests(
+            stream,
+            context.settings.streams.decide.duplicate_window_ms / 1000,
+            find_stored_at=self._find_stored_at,
+            on_change=UnstoredReport(stream, context.alerts),
+            clock=context.budgets.clock,
+        )
+
+    def _find_stored_at(self) -> float:
+        processor = self._child.consumer.processor if self._child.consumer is not None else None
+        return processor.newest_stored_at if processor is not None else 0.0
+
     def _check_listener(self) -> ReadinessCheck:
         """Before the listener hears every inbox, the answer to a request may go to the reply subject alone."""
+        if self._unstored.cause is not None:
+            return ReadinessCheck(False, self._unstored.cause)
         is_listening = self._answers.is_listening
         return ReadinessCheck(is_listening, "hears every request" if is_listening else "does not hear every request yet")
 

@@ -13,7 +13,7 @@ from math import inf
 
 from msgspec import Struct
 
-from router.contracts.headers import MAX_HEADER_BYTES, SILENCING_HEADERS, find_silencing_header
+from router.contracts.headers import CONTROL_HEADERS, MAX_HEADER_BYTES, SILENCING_HEADERS, find_silencing_header
 from router.core.clock import Clock, steady, wall
 from router.core.ids import is_literal_subject
 from router.core.message import Message, Reply
@@ -106,6 +106,7 @@ class Answers:
         self._replied_subject = self._reply_subject = ""  # of the answer that was sent there last: nearly always the same
         self.refused = 0  # reply addresses outside the prefixes
         self.heard = 0
+        self.storable = 0  # of them, those that a stream which has room stores, unless they are copies
 
     # -- answers ---------------------------------------------------------------------------------------------
 
@@ -236,6 +237,7 @@ class Answers:
         self.heard += 1
         if headers is None:
             if self._may_reach(reply):
+                self.storable += 1
                 return reply
             if reply:
                 self._refuse(reply)
@@ -255,6 +257,7 @@ class Answers:
         if (silenced := _find_silencing_header(headers)) is not None:  # the stream drops it without an answer, so this answers
             self._connection.publish_nowait(inbox, self._refusal(silenced, inbox, data, headers))
             return None
+        self.storable += CONTROL_HEADERS.isdisjoint(headers)
         return inbox
 
     def _on_publisher_request(self, reply: str, data: bytes, headers: Headers) -> None:

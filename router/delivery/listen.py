@@ -16,6 +16,7 @@ from router.delivery.live import LiveRequests
 from router.delivery.read_ahead import ReadAhead
 from router.delivery.retry_timer import RetryTimer
 from router.delivery.shared_info import SharedInfo
+from router.delivery.unstored import UnstoredRequests
 
 LISTENER_TICK_S = 0.02
 LEARN_TICKS = 250  # ticks between two checks that the stream was not re-created
@@ -34,6 +35,7 @@ class Listener:
         subject: str,
         answers: Answers,
         *,
+        unstored: UnstoredRequests,
         live: LiveRequests[Any] | None = None,
         queue: str = "",
         ahead: ReadAhead | None = None,
@@ -45,6 +47,7 @@ class Listener:
         self._stream = stream
         self._subject = subject
         self._answers = answers
+        self._unstored = unstored
         self._live = live  # answers while the backlog is deep, one instance of the group for each request
         self._queue = queue
         self._ahead = ahead  # finds requests that were stored before the live copies are answered
@@ -81,9 +84,14 @@ class Listener:
             if not connection.is_connected:
                 self._answers.start_listening_from(NOTHING_YET)
                 self._created = ""
+                self._unstored.reset()
             elif ticks % LEARN_TICKS == 0 or (not self._created and self._retry.is_due):
                 tasks.start_once("learn", self._learn)
             self._answers.tick()
+            if self._unstored.look(self._answers.storable):
+                tasks.start_once("stored", self._look_for_stored)
+            if self._live is not None:
+                self._live.is_unstored = self._unstored.cause is not None
             if self._live is not None and self._live.look() != self._is_live:
                 tasks.start_once("switch", partial(self._switch, self._live, tasks))
             ticks += 1
@@ -121,6 +129,14 @@ class Listener:
         # A stream that was made again while we listened counts from 1, and we heard all of it.
         self._answers.start_listening_from(0 if self._created else info["state"]["last_seq"])
         self._created = info["created"]
+
+    async def _look_for_stored(self) -> None:
+        try:
+            info = await self._infos.stream(self._stream)
+        except (RouterError, nats.errors.Error, OSError):
+            return
+        if info is not None:
+            self._unstored.on_info(info)
 
     async def _is_same(self, max_age: float) -> bool:
         info = await self._infos.stream(self._stream, max_age)

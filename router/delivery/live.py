@@ -7,6 +7,7 @@ the backlog is deep (`look`), one instance of a queue group takes the live copy 
         ├── another of its tenant gives way (`is_high`) ──> the same, and that one has no room
         ├── no room, and even stored copies come too late ──> answered `overloaded` with retry_after_ms
         ├── no room ──> left to its stored copy
+        ├── no stream stores requests now (`unstored`), and it needs its stored copy ──> answered `overloaded`
         └── its tenant or identity is not readable (`describe`: None) ──> left to its stored copy
 
 No request is lost: the stored copy of each request that is not answered here is delivered and answered as usual, and every instance is
@@ -45,6 +46,7 @@ BUDGET_S = 0.002  # for handlers in one turn of the event loop
 SHORT_BUDGET_S = 0.0005  # while the socket is behind: reading requests comes before handling them
 TENANT_BYTES = TENANT.encode()
 ANSWERED, OVERLOADED, LEFT = OUTCOMES = ("answered", "overloaded", "left")  # the last: to the stored copy
+UNSTORED_RETRY_MS = 2_000  # to a request that can only be answered from its stored copy, while none is stored
 MAX_WAITING_WHILE_BEHIND = 16  # waiting handlers of one tenant, while the socket is behind
 
 
@@ -122,6 +124,7 @@ class LiveRequests(Generic[A]):
         self._now = steady
         self.is_on = False
         self.is_reading_ahead = False  # set by `ReadAhead`
+        self.is_unstored = False  # set by `Listener`: no stream stores what is heard, so no stored copy comes
 
     def look(self) -> bool:
         """Whether to take live copies now. The listener calls it some fifty times a second."""
@@ -132,7 +135,9 @@ class LiveRequests(Generic[A]):
             return self.is_on
         subscription = consumer.subscription
         self.refusals.is_allowed = subscription.is_allowed is None or subscription.is_allowed(subscription.subject or self._subject)
-        is_on = self._overload.look(consumer.processor, self._handled, is_open=consumer.pause_switch.is_open)
+        is_on = self._overload.look(consumer.processor, self._handled, is_open=consumer.pause_switch.is_open) or self.is_unstored
+        if self.is_unstored:
+            self._overload.retry_after_ms = max(self._overload.retry_after_ms, UNSTORED_RETRY_MS)
         if is_on != self.is_on:
             self._switch(is_on)
         consumer.processor.most_held = self._overload.limit_in_flight(has_waiting=len(self._queue) > 0 or self.is_reading_ahead)
@@ -335,7 +340,10 @@ class LiveRequests(Generic[A]):
             self._leave(request.data, request.headers, request.inbox)
 
     def _leave(self, data: bytes, headers: Mapping[str, str], inbox: str) -> None:
-        """Tell every instance the inbox: the one that decides the stored copy answers it."""
+        """Tell every instance the inbox: the one that decides the stored copy answers it. Where none is stored, refuse it."""
+        if self.is_unstored and (asker := self._describe(data, headers)) is not None:
+            self.refusals.add(asker, inbox.encode(), data, headers)
+            return
         self._answers.expect(RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox)
         self._observer.on_live(LEFT, 0.0)
 

@@ -151,6 +151,11 @@ class MessageProcessor:
         """The sequence of the delivery that came last; 0 before the first."""
         return parse_ack_subject(self._newest).sequence if self._newest else 0
 
+    @property
+    def newest_stored_at(self) -> float:
+        """When the message of the delivery that came last was stored: seconds since the epoch, 0 before the first."""
+        return parse_ack_subject(self._newest).stored_ns / 1e9 if self._newest else 0.0
+
     def _take_later(self, message: Message) -> None:
         if self._is_draining:
             self._hand_back.refuse(message)

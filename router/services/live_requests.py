@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from router.config import Settings
-from router.contracts.alert import WARNING, Alert
+from router.contracts.alert import CRITICAL, WARNING, Alert
 from router.contracts.decision import OVERLOADED
 from router.core.clock import Clock
 from router.delivery.answered_requests import AnsweredRequests
@@ -55,6 +55,25 @@ class LiveMetrics:
             log.info(events.OVERLOAD_ENDED)
         else:
             log.info(events.OVERLOAD_BEGAN, backlog_s=round(wait_s, 3))
+
+
+class UnstoredReport:
+    """Logs and alerts that no stream stores what is heard."""
+
+    def __init__(self, stream: str, alerts: Alerts) -> None:
+        self._stream = stream
+        self._alerts = alerts
+
+    def __call__(self, cause: str | None) -> None:
+        if cause is None:
+            log.info(events.REQUESTS_STORED_AGAIN, stream=self._stream)
+            return
+        log.error(events.REQUESTS_NOT_STORED, stream=self._stream, cause=cause)
+        text = "Requests are heard, and no stream stores them"
+        facts = {"stream": self._stream}
+        self._alerts.raise_alert(
+            Alert(severity=CRITICAL, component="router.delivery", cause="requests_not_stored", message=text, metadata=facts)
+        )
 
 
 def build_live_requests(
