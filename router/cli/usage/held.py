@@ -11,6 +11,7 @@ import typer
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 from router.cli.formatting import format_time
+from router.cli.output import show_progress
 
 if TYPE_CHECKING:
     from router.contracts.usage import UsageEvent
@@ -18,13 +19,18 @@ if TYPE_CHECKING:
 
 held = typer.Typer(no_args_is_help=True, help="Costs above their bound: listed, accepted, or set.", rich_markup_mode="rich")
 
-COLUMNS = ("event", "stored", "tenant", "provider", "assignment", "status", "booked", "told")
+COLUMNS = ("event", "stored", "tenant", "provider", "assignment", "status", "booked", "told", "adjusts")
 MAX_PLACES, MAX_AMOUNT = 9, Decimal("1e9")
 
 Tenant = Annotated[str | None, typer.Option("--tenant", help="Only those of this tenant.")]
 EventId = Annotated[str, typer.Argument(metavar="EVENT", help="The event's id in `router usage held list`.")]
 Amount = Annotated[
-    str | None, typer.Option("--amount", metavar="AMOUNT", help="What it costs after all. Default: what the worker told. 0: nothing.")
+    str | None,
+    typer.Option(
+        "--amount",
+        metavar="AMOUNT",
+        help="What it costs after all; of a correction, the difference to its bill. Default: what the worker told.",
+    ),
 ]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the adjustment and in the audit event.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be booked.")]
@@ -51,10 +57,14 @@ async def accept(session: CommandSession, event: EventId, *, amount: Amount = No
 
     The adjustment is what was told, or AMOUNT, less what is booked. The same command again books nothing twice.
 
-    Exit status: 0 it is booked, or stood already; 1 no such cost is held.
+    What is held may be a correction: the list names the bill that it adjusts. There `cost`, `told_cost` and AMOUNT are differences to that
+    bill. So AMOUNT may be below 0: 0.50 was billed, it was 0.10 after all: --amount -0.40. It takes off what was billed at most.
+
+    Exit status: 0 it is booked, or stood already; 1 no such cost is held, or AMOUNT takes more off than was billed.
 
     Example:  router usage held accept usage:1f0c… --amount 0.25 --reason "told in cents"
     """
+    from router.contracts.adjustment import derive_held_identity
     from router.contracts.held_cost import make_held_adjustment
     from router.operations.held_costs import find_held
     from router.services.usage_search import find_adjustment
@@ -64,9 +74,12 @@ async def accept(session: CommandSession, event: EventId, *, amount: Amount = No
     found = await find_held(jetstream, stream, event)
     if found is None:
         return exit_codes.refuse(f"no cost of {event} is held: `router usage held list`")
-    adjustment = make_held_adjustment(found.event, cost, why)
-    standing = await find_adjustment(jetstream, session.settings.streams.usage.name, adjustment.event_id or "")
-    adjustment = adjustment if standing is None else standing.event  # what was decided first counts
+    standing = await find_adjustment(jetstream, session.settings.streams.usage.name, derive_held_identity(event))
+    if standing is not None:
+        adjustment = standing.event  # what was decided first counts
+    else:
+        await _check_amount(session, found.event, cost)
+        adjustment = make_held_adjustment(found.event, cost, why)
     is_new = None if standing is None else False
     if not dry_run:
         is_new = await _book(session, found, adjustment, is_decided=standing is not None)
@@ -74,6 +87,21 @@ async def accept(session: CommandSession, event: EventId, *, amount: Amount = No
     fields = {**_list_fields(found), "adjustment": adjustment.event_id, "amount": adjustment.cost, "is_new": is_new}
     session.emit_one(fields, f"{event}: an adjustment of {adjustment.cost} {session.settings.usage.currency}: {verb}")
     return exit_codes.OK
+
+
+async def _check_amount(session: CommandSession, event: UsageEvent, amount: float | None) -> None:
+    """Raises BadParameter for a bill below 0, AdjustmentRefused for a correction that takes more off than was billed."""
+    from router.services.adjustments import check_held_amount
+    from router.services.usage_search import UsageReference, find_bills
+
+    if amount is None or amount >= 0:
+        return
+    if event.adjusts is None:
+        raise typer.BadParameter("--amount: a bill is not below 0; only a correction, which `adjusts` a bill, may be")
+    jetstream, reference = await session.open_jetstream(), UsageReference(tenant_id=event.tenant_id, event_id=event.adjusts)
+    with show_progress("search", is_quiet=session.as_json) as advance:
+        found = await find_bills(jetstream, session.settings.streams.usage.name, reference, advance)
+    check_held_amount(event, amount, found)
 
 
 async def _book(session: CommandSession, found: HeldCost, adjustment: UsageEvent, *, is_decided: bool) -> bool:
@@ -104,9 +132,11 @@ def read_amount(text: str | None) -> float | None:
         amount = Decimal(text)
     except InvalidOperation:
         raise typer.BadParameter(f"--amount {text[:40]!r} is no number") from None
+    if not amount.is_finite():
+        raise typer.BadParameter(f"--amount {text[:40]!r} is no number")
     exponent = amount.as_tuple().exponent
-    if not isinstance(exponent, int) or not 0 <= amount <= MAX_AMOUNT or -exponent > MAX_PLACES:
-        raise typer.BadParameter(f"--amount {text[:40]!r}: 0 to {MAX_AMOUNT:f}, at most {MAX_PLACES} places")
+    if not isinstance(exponent, int) or not abs(amount) <= MAX_AMOUNT or -exponent > MAX_PLACES:
+        raise typer.BadParameter(f"--amount {text[:40]!r}: {-MAX_AMOUNT:f} to {MAX_AMOUNT:f}, at most {MAX_PLACES} places")
     return float(amount) + 0.0
 
 
@@ -122,7 +152,7 @@ def read_reason(text: str | None) -> str | None:
 def _build_row(one: HeldCost) -> Sequence[object]:
     event = one.event
     ids = (one.event_id, format_time(one.stored_at), event.tenant_id, event.provider_id, event.assignment_id or event.request_id)
-    return (*ids, event.status, event.cost, event.told_cost)
+    return (*ids, event.status, event.cost, event.told_cost, event.adjusts or "–")
 
 
 def _list_fields(one: HeldCost) -> Mapping[str, object]:
