@@ -117,6 +117,7 @@ async def test_a_command_that_is_run_again_books_nothing_twice(
     assert (again.status, "it stands already" in again.out) == (0, True)
     (adjustment,) = await read_all(jetstream, "ROUTER_USAGE")
     assert adjustment["cost"] == 999_999_998.0
+    assert [one["after"]["adjustment"] for one in await read_all(jetstream, "ROUTER_AUDIT")] == [adjustment["event_id"]]
     assert (await held(nats_url, "accept", an_event().event_id or "")).status == 1  # it is held no more
 
 

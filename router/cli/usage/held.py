@@ -16,6 +16,7 @@ from router.cli.output import show_progress
 if TYPE_CHECKING:
     from router.contracts.usage import UsageEvent
     from router.operations.held_costs import HeldCost
+    from router.services.usage_search import FoundAdjustment
 
 held = typer.Typer(no_args_is_help=True, help="Costs above their bound: listed, accepted, or set.", rich_markup_mode="rich")
 
@@ -82,7 +83,7 @@ async def accept(session: CommandSession, event: EventId, *, amount: Amount = No
         adjustment = make_held_adjustment(found.event, cost, why)
     is_new = None if standing is None else False
     if not dry_run:
-        is_new = await _book(session, found, adjustment, is_decided=standing is not None)
+        is_new = await _book(session, found, adjustment, standing)
     verb = {None: "would be booked", True: "booked", False: "it stands already"}[is_new]
     fields = {**_list_fields(found), "adjustment": adjustment.event_id, "amount": adjustment.cost, "is_new": is_new}
     session.emit_one(fields, f"{event}: an adjustment of {adjustment.cost} {session.settings.usage.currency}: {verb}")
@@ -104,13 +105,30 @@ async def _check_amount(session: CommandSession, event: UsageEvent, amount: floa
     check_held_amount(event, amount, found)
 
 
-async def _book(session: CommandSession, found: HeldCost, adjustment: UsageEvent, *, is_decided: bool) -> bool:
+async def _book(session: CommandSession, found: HeldCost, adjustment: UsageEvent, standing: FoundAdjustment | None) -> bool:
     """The adjustment, the audit event, and only then the notice: a killed command is run again."""
-    from router.contracts.audit_event import OperatorWrite
     from router.operations.held_costs import remove_held, settle_held
 
-    jetstream, stream, event = await session.open_jetstream(), session.settings.streams.held.name, found.event
-    is_new = not is_decided and await settle_held(jetstream, found, adjustment)
+    jetstream = await session.open_jetstream()
+    is_new = standing is None and await settle_held(jetstream, found, adjustment)
+    if standing is None or not await _is_audited(session, standing):
+        await _record(session, found, adjustment, is_new=is_new)
+    await remove_held(jetstream, session.settings.streams.held.name, found)
+    return is_new
+
+
+async def _is_audited(session: CommandSession, standing: FoundAdjustment) -> bool:
+    from router.cli.missed_events import is_audited
+    from router.core.instants import read_instant
+
+    event, since = standing.event, read_instant(standing.stored_at)
+    return await is_audited(session, since, event.tenant_id, lambda one: (one.after or {}).get("adjustment") == event.event_id)
+
+
+async def _record(session: CommandSession, found: HeldCost, adjustment: UsageEvent, *, is_new: bool) -> None:
+    from router.contracts.audit_event import OperatorWrite
+
+    event = found.event
     write = OperatorWrite(
         command="usage held accept",
         target=found.event_id,
@@ -120,8 +138,6 @@ async def _book(session: CommandSession, found: HeldCost, adjustment: UsageEvent
         note=adjustment.reason,
     )
     await session.record(write)
-    await remove_held(jetstream, stream, found)
-    return is_new
 
 
 def read_amount(text: str | None) -> float | None:
