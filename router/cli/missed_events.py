@@ -35,7 +35,7 @@ async def is_audited(session: CommandSession, since: datetime, tenant: str | Non
     return False
 
 
-async def record_missed(session: CommandSession, store: VersionedStore[T], name: tuple[str, ...], write: OperatorWrite) -> None:
+async def record_missed_event(session: CommandSession, store: VersionedStore[T], name: tuple[str, ...], write: OperatorWrite) -> None:
     """`write` of a document that stands already: its event, unless it is there, or another write came since."""
     changes = await store.history(*name)
     version = (write.after or {}).get("version")
@@ -44,7 +44,9 @@ async def record_missed(session: CommandSession, store: VersionedStore[T], name:
 
 
 @asynccontextmanager
-async def deleting(session: CommandSession, store: VersionedStore[T], name: tuple[str, ...], write: OperatorWrite) -> AsyncIterator[None]:
+async def watch_deletion(
+    session: CommandSession, store: VersionedStore[T], name: tuple[str, ...], write: OperatorWrite
+) -> AsyncIterator[None]:
     """Around a deletion: where there is nothing to delete any more, the event of the one before is stored, unless it is there."""
     try:
         yield

@@ -10,7 +10,7 @@ from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 from router.cli.extension.store import Author, ExtensionId, open_audited_store, open_store, record_missed_entry
 from router.cli.formatting import format_time
-from router.cli.missed_events import deleting
+from router.cli.missed_events import watch_deletion
 from router.cli.option_values import choose_author, confirm
 from router.cli.output import print_json, printable
 
@@ -73,7 +73,7 @@ async def remove(
 
     extensions = await open_audited_store(session)
     again = OperatorWrite(command="extension remove", target=extension_id)
-    async with deleting(session, extensions.store, (extension_id,), again):
+    async with watch_deletion(session, extensions.store, (extension_id,), again):
         if not yes:
             await extensions.store.get(extension_id)  # raises before the question if it is not there
             if not confirm(f"Remove {extension_id} from the registry?"):

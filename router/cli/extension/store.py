@@ -32,9 +32,9 @@ async def open_audited_store(session: CommandSession) -> AuditedExtensions:
 
 async def record_missed_entry(session: CommandSession, store: ExtensionStore, command: str, written: WrittenExtension) -> None:
     """The audit event of an entry that stood already, where a command that was killed has left none."""
-    from router.cli.missed_events import record_missed
+    from router.cli.missed_events import record_missed_event
     from router.operations.audit import OperatorWrite
 
     if not written.is_new:
         write = OperatorWrite(command=command, target=written.extension_id, after={"version": written.version})
-        await record_missed(session, store, (written.extension_id,), write)
+        await record_missed_event(session, store, (written.extension_id,), write)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli.command import CommandSession, command
-from router.cli.missed_events import deleting, record_missed
+from router.cli.missed_events import record_missed_event, watch_deletion
 from router.cli.option_values import choose_author, read_bytes
 from router.cli.price.store import Model, Provider, list_audit_values, open_store, record_write
 
@@ -60,7 +60,7 @@ async def delete(
     store, at = await open_store(session), read_time(valid_from) if valid_from is not None else None
     before = await store.find(*name)
     target = name_price(provider, model)
-    async with deleting(session, store, name, OperatorWrite(command="price delete", target=target)):
+    async with watch_deletion(session, store, name, OperatorWrite(command="price delete", target=target)):
         version = await (store.delete(*name) if at is None else store.remove(provider, model, at))
     after = None if at is None else {"version": version}
     await record_write(session, "price delete", target, list_audit_values(before, at), after)
@@ -96,7 +96,7 @@ async def _put(session: CommandSession, store: PriceStore, price: Price, author:
     if written.is_new:
         await record_write(session, "price put", target, list_audit_values(before, price.valid_from), after)
     else:
-        await record_missed(session, store, list_name(price), OperatorWrite(command="price put", target=target, after=after))
+        await record_missed_event(session, store, list_name(price), OperatorWrite(command="price put", target=target, after=after))
     return written
 
 
