@@ -42,7 +42,9 @@ def as_ack(number: int) -> bytes:
 def as_record(number: int) -> tuple[str, bytes]:
     """The assignment that this result is of: its id, and its record in the bucket of known assignments."""
     key, request = _assignment_id(number), _request(number, "…")
-    return key, record_bytes(build_record(key, request, DECISION, subject=ASSIGNMENT_SUBJECT, traceparent=None, content=None))
+    return key, record_bytes(
+        build_record(key, request, DECISION, subject=ASSIGNMENT_SUBJECT, traceparent=None, content=None, requested_at_ms=STAMP_MS)
+    )
 
 
 def as_assignment(number: int) -> bytes:

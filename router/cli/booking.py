@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,8 +23,6 @@ CommandId = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be booked, and book nothing.")]
 Currency = Annotated[str | None, typer.Option("--currency", metavar="CODE", help="Refuse, unless costs are in it.")]
-
-CLOCKS = timedelta(minutes=5)  # by which the clocks of two writers may differ
 
 
 def check_currency(session: CommandSession, currency: str | None) -> None:
@@ -111,15 +108,11 @@ def _check_age(session: CommandSession, correction: Correction) -> None:
 
 async def _is_audited(session: CommandSession, correction: Correction, found: FoundAdjustment) -> bool:
     """Whether the event of its write is there, too: a command that was killed between the two has left none."""
+    from router.cli.missed_events import is_audited
     from router.core.instants import read_instant
-    from router.operations.audit import AuditFilter, read_audit
 
-    jetstream, wanted = await session.open_jetstream(), AuditFilter(tenant=correction.event.tenant_id)
-    since = read_instant(found.stored_at) - CLOCKS
-    async for one in read_audit(jetstream, session.settings.streams.audit.name, since, wanted):
-        if (one.event.after or {}).get("event_id") == correction.event.event_id:
-            return True
-    return False
+    event, since = correction.event, read_instant(found.stored_at)
+    return await is_audited(session, since, event.tenant_id, lambda one: (one.after or {}).get("event_id") == event.event_id)
 
 
 async def _record(session: CommandSession, command: str, correction: Correction, asked: Asked) -> None:

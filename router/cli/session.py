@@ -56,7 +56,9 @@ class CommandSession:
         from router.app.audit_log import open_audit_log
         from router.cli.exit_codes import complain
         from router.contracts.audit_event import CLI
+        from router.core.crashpoints import crashpoint
 
+        crashpoint("audit_recording")
         try:
             await open_audit_log(self.settings, await self.open_jetstream(), describe_operator(), CLI).store(write)
         except RouterError as exc:

@@ -37,6 +37,7 @@ class Assignment(Struct, frozen=True, kw_only=True):
     job_type: str
     deadline_ms: int
     decision: Decision
+    requested_at_ms: int  # when the stream stored its request
     trace_id: str | None = None
     reservation: str | None = None  # what it has reserved in budgets (`contracts.reservation`); no worker hears of it
     listed_cost: float | None = None  # what the policy expected, whatever results had taught
@@ -126,7 +127,9 @@ def assignment_headers(request: RouteRequest, traceparent: str | None) -> dict[s
     return headers
 
 
-def build_assignment(assignment_id: str, request: RouteRequest, decision: Decision, reservation: str | None = None) -> Assignment:
+def build_assignment(
+    assignment_id: str, request: RouteRequest, decision: Decision, reservation: str | None = None, *, requested_at_ms: int
+) -> Assignment:
     """What `read_assignment` returns of the bytes that `assignment_bytes` makes of these."""
     return Assignment(
         assignment_id=assignment_id,
@@ -136,13 +139,14 @@ def build_assignment(assignment_id: str, request: RouteRequest, decision: Decisi
         job_type=request.message_type,
         deadline_ms=_find_fragments(decision).deadline_ms,
         decision=decision,
+        requested_at_ms=requested_at_ms,
         trace_id=request.trace_id,
         reservation=reservation,
         listed_cost=decision.listed_cost,
     )
 
 
-def read_assignment(data: bytes, reservation: str | None = None, listed_cost: float | None = None) -> Assignment:
+def read_assignment(data: bytes, reservation: str | None = None, listed_cost: float | None = None, *, requested_at_ms: int) -> Assignment:
     """An assignment that a router wrote. Raises Poison when these bytes are none."""
     try:
         wire = _decode(data)
@@ -156,6 +160,7 @@ def read_assignment(data: bytes, reservation: str | None = None, listed_cost: fl
         job_type=wire.job.type,
         deadline_ms=wire.options.deadline_ms,
         decision=wire.decision,
+        requested_at_ms=requested_at_ms,
         trace_id=wire.trace_id,
         reservation=reservation,
         listed_cost=listed_cost,

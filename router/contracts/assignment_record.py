@@ -1,7 +1,8 @@
 """The record of an assignment in the bucket `ROUTER_ASSIGNMENTS_KNOWN`, with the newest ack of a worker and its invocation.
 
     key                             value
-    {assignment id}                 {version, subject, headers, content?, reservation?, listed_cost?, assignment}  written once, as decided
+    {assignment id}                 {version, subject, headers, requested_at_ms, content?, reservation?, listed_cost?, assignment}
+                                    written once, as decided
     {assignment id}.ack             {status, message?, at_ms}                                      overwritten by each ack of a worker
     {assignment id}.invoked         the attempt of an invocation that is its bill, or that there is none any more
     {assignment id}.reported        stands once its worker has reported
@@ -36,13 +37,15 @@ class AssignmentRecord(Struct, frozen=True, omit_defaults=True):
     subject: str
     headers: dict[str, str]
     assignment: msgspec.Raw
+    requested_at_ms: int  # when the stream stored the request: no work was done before it
     content: str | None = None  # None: an idempotency key stands for the request, whatever its content
     reservation: str | None = None  # in its tenant's budgets (`contracts.reservation`)
     listed_cost: float | None = None  # what the policy expected: the bound of what its result may cost follows from it
 
     def read_assignment(self) -> Assignment:
         """Parse the assignment. Raises Poison if its bytes are no assignment."""
-        return read_assignment(bytes(self.assignment), self.reservation, self.listed_cost)
+        known = self.reservation, self.listed_cost
+        return read_assignment(bytes(self.assignment), *known, requested_at_ms=self.requested_at_ms)
 
 
 def build_record(
@@ -53,12 +56,14 @@ def build_record(
     subject: str,
     traceparent: str | None,
     content: str | None,
+    requested_at_ms: int,
     reservation: str | None = None,
 ) -> AssignmentRecord:
     """Build the record of a new decision."""
     assignment = msgspec.Raw(assignment_bytes(assignment_id, request, decision))
     headers = assignment_headers(request, traceparent)
-    return AssignmentRecord(RECORD_VERSION, subject, headers, assignment, content, reservation, decision.listed_cost)
+    kept = content, reservation, decision.listed_cost
+    return AssignmentRecord(RECORD_VERSION, subject, headers, assignment, requested_at_ms, *kept)
 
 
 def record_bytes(record: AssignmentRecord) -> bytes:

@@ -19,6 +19,7 @@ As `kill -9` would: no cleanup, no flush, exit status 137. Without that variable
     replay_finished                  an earlier replay was finished; its record still exists
 
     adjustment_stored                an operator's adjustment of usage is stored; its audit event is not
+    audit_recording                  a command's write is done; its audit event is not stored
 
     agent_received                   a batch of an agent's messages is read
     agent_deduplicated               the store was searched for duplicates

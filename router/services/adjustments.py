@@ -16,7 +16,15 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from router.contracts.adjustment import BILL, BUDGET, adjust_event, make_adjustment, make_adjustment_effect, operator_identity
+from router.contracts.adjustment import (
+    BILL,
+    BUDGET,
+    adjust_event,
+    derive_held_identity,
+    make_adjustment,
+    make_adjustment_effect,
+    operator_identity,
+)
 from router.contracts.money import format_nanos, round_to_nanos
 from router.contracts.reservation import BudgetReservation, read_reservation, reservation_text
 from router.contracts.usage import UsageEvent, identity
@@ -108,6 +116,19 @@ def correct_bill(bill: FoundBill, asked: Asked) -> Correction:
         raise AdjustmentRefused(f"more than was billed: {format_nanos(billed)} stands there, and no bill of one event is below 0")
     event = adjust_event(BILL, bill.event, asked.amount, event_id=event_id, reason=asked.reason)
     return Correction(event, bill.reservation, billed)
+
+
+def check_held_amount(correction: UsageEvent, amount: float, bills: Sequence[FoundBill]) -> None:
+    """Raises AdjustmentRefused where a held correction, set to this amount, takes more off its bill than was billed.
+
+    `bills`: what the usage stream has of the event that it adjusts."""
+    bill = next((one for one in bills if identity(one.event) == correction.adjusts), None)
+    if bill is None:
+        raise AdjustmentRefused(f"the bill {correction.adjusts} is no longer in the usage stream: an amount below 0 has no bound there")
+    booked = round_to_nanos(Decimal(repr(correction.cost)))
+    billed = bill.count_billed(without=derive_held_identity(identity(correction))) - booked
+    if billed + round_to_nanos(Decimal(repr(amount))) < 0:
+        raise AdjustmentRefused(f"more than was billed: {format_nanos(billed)} stands there without this correction")
 
 
 def correct_period(period: BilledPeriod, asked: Asked, provider_id: str, policy_id: str | None, now_ms: int) -> Correction:

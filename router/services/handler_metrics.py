@@ -20,7 +20,7 @@ from router.services.violation_recorder import ViolationRecorder
 
 log = logs.logger(__name__)
 
-OVERRULED_FIELDS = ("provider_id", "job_type")  # labels of router_results_overruled_total
+OVERRULED_FIELDS = ("provider_id", "job_type", "timestamp")  # labels of router_results_overruled_total
 
 WorkerReading = ReadResult[ExecResult] | ReadResult[ExecAssignmentAck]
 

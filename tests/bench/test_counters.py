@@ -62,7 +62,7 @@ async def test_a_pushed_request_is_one_record_one_assignment_one_answer_and_one_
     published, size = tap.published(PUSHED), tap.bytes(PUSHED)
     assert (published[RECORDS], published[ASSIGNMENTS], published[ANSWERS], published[ACKS]) == (COUNT, COUNT, COUNT, COUNT)
     assert published.total() - sum(published[kind] for kind in PUSHED) <= AT_START
-    assert 1070 <= size[RECORDS] / COUNT <= 1090  # an inbox of the connection's own is in it
+    assert 1100 <= size[RECORDS] / COUNT <= 1120  # an inbox of the connection's own is in it
     assert 865 <= size[ASSIGNMENTS] / COUNT <= 880
     assert tap.writes <= COUNT / 2
 

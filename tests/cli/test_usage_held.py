@@ -3,22 +3,25 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from router.app import declare_topology
 from router.app.connect import connect_by
 from router.config import Settings
 from router.config.connection import NatsConfig
-from router.contracts.adjustment import derive_held_identity
+from router.contracts.adjustment import OUTCOME, adjust_event, derive_held_identity, make_adjustment_effect, outcome_identity
 from router.contracts.held_cost import MAX_HELD, find_held_subject, make_held_notice
-from router.contracts.usage import UsageEvent, assignment_identity
+from router.contracts.usage import UsageEvent, assignment_identity, identity
 from router.delivery.api import JetStream
 from router.delivery.storing import open_publisher
 from router.delivery.stream_reader import open_reader
 from router.delivery.topology import apply
 from router.operations import held_costs
+from router.routing.reports import make_usage_effect
 from tests.support.cli import CommandResult, call_command_async
 
 RESERVATION = "life 20000000 chat month/policy=chat#3"
@@ -114,6 +117,7 @@ async def test_a_command_that_is_run_again_books_nothing_twice(
     assert (again.status, "it stands already" in again.out) == (0, True)
     (adjustment,) = await read_all(jetstream, "ROUTER_USAGE")
     assert adjustment["cost"] == 999_999_998.0
+    assert [one["after"]["adjustment"] for one in await read_all(jetstream, "ROUTER_AUDIT")] == [adjustment["event_id"]]
     assert (await held(nats_url, "accept", an_event().event_id or "")).status == 1  # it is held no more
 
 
@@ -142,6 +146,39 @@ async def test_an_amount_that_is_no_money_is_refused(nats_url: str, jetstream: J
     refused = await held(nats_url, "accept", an_event().event_id or "", "--amount", amount)
     assert refused.status == 2
     assert await read_all(jetstream, "ROUTER_USAGE") == []
+
+
+async def store_held_correction(jetstream: JetStream, *, has_bill: bool = True) -> str:
+    """A timeout was billed at 0.5; then a success was told at 1e9, and booked at its bound, 2.0: the id of the correction."""
+    bill = replace(an_event(3), status="timeout", cost=0.5, told_cost=None)
+    made = adjust_event(OUTCOME, bill, Decimal("1.5"), event_id=outcome_identity(identity(bill)), reason="timeout, then success")
+    correction = replace(made, told_cost=1e9 - 0.5)
+    effects = [make_usage_effect(bill)] if has_bill else []
+    async with open_publisher(jetstream) as publisher:
+        await publisher.publish_and_wait([*effects, make_adjustment_effect(correction), make_held_notice(correction)])
+    return identity(correction)
+
+
+@pytest.mark.parametrize(("amount", "difference"), [("-0.4", -1.9), ("-0.5", -2.0), ("0", -1.5), ("0.25", -1.25)])
+async def test_a_correction_may_lower_its_bill(nats_url: str, jetstream: JetStream, amount: str, difference: float) -> None:
+    """The amount is the difference to the bill of 0.5: -0.4 makes it 0.1."""
+    correction = await store_held_correction(jetstream)
+    told = await held(nats_url, "accept", correction, "--amount", amount)
+    assert told.status == 0, told.err
+    bill, booked, adjustment = await read_all(jetstream, "ROUTER_USAGE")
+    assert (adjustment["cost"], adjustment["adjusts"]) == (difference, bill["event_id"])
+    assert bill["cost"] + booked["cost"] + adjustment["cost"] == pytest.approx(0.5 + float(amount))
+
+
+@pytest.mark.parametrize("has_bill", [True, False])
+async def test_a_correction_takes_no_more_off_than_was_billed(nats_url: str, jetstream: JetStream, has_bill: bool) -> None:
+    correction = await store_held_correction(jetstream, has_bill=has_bill)
+    stored = len(await read_all(jetstream, "ROUTER_USAGE"))
+    for options in ((), ("--dry-run",)):
+        refused = await held(nats_url, "accept", correction, "--amount", "-0.500000001", *options)
+        assert (refused.status, ("0.5" in refused.err, "no longer" in refused.err)) == (1, (has_bill, not has_bill)), refused.err
+    assert len(await read_all(jetstream, "ROUTER_USAGE")) == stored
+    assert await read_all(jetstream, "ROUTER_AUDIT") == []
 
 
 async def test_an_event_that_is_not_held_is_told(nats_url: str, jetstream: JetStream) -> None:

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from router.contracts.ack import ExecAssignmentAck
-from router.contracts.assignment import Assignment, assignment_bytes, assignment_headers, assignment_id_of, deadline_ms, read_assignment
+from router.contracts.assignment import assignment_bytes, assignment_headers, assignment_id_of, deadline_ms, read_assignment
 from router.contracts.assignment_record import (
     AssignmentAck,
     assignment_ack_bytes,
@@ -21,7 +21,7 @@ from router.contracts.request import RouteRequest
 from router.core import ids
 from router.core.errors import Poison
 from tests.support.requests import TRACEPARENT
-from tests.support.workers import ASSIGNED, DECISION, an_assignment
+from tests.support.workers import ASSIGNED, DECISION, REQUESTED_MS, an_assignment
 
 REQUEST = RouteRequest(tenant_id="acme", message_type="chat", payload={"text": "hi"}, request_key="r-1", answer_id="r-1", trace_id="t-1")
 
@@ -81,15 +81,17 @@ def test_headers_carry_what_is_known() -> None:
 
 
 def test_an_assignment_reads_back() -> None:
-    assert read_assignment(assignment_bytes(ASSIGNED, REQUEST, DECISION)) == an_assignment()
+    assert read_assignment(assignment_bytes(ASSIGNED, REQUEST, DECISION), requested_at_ms=REQUESTED_MS) == an_assignment()
 
 
 def test_a_record_keeps_every_byte_of_its_assignment() -> None:
-    stored = record_bytes(build_record(ASSIGNED, REQUEST, DECISION, subject="caf.x", traceparent=TRACEPARENT, content="ab"))
+    stored = record_bytes(
+        build_record(ASSIGNED, REQUEST, DECISION, subject="caf.x", traceparent=TRACEPARENT, content="ab", requested_at_ms=REQUESTED_MS)
+    )
     record = read_record(stored)
     assert bytes(record.assignment) == assignment_bytes(ASSIGNED, REQUEST, DECISION)
     assert (record.subject, record.content, record.headers["traceparent"]) == ("caf.x", "ab", TRACEPARENT)
-    assert isinstance(record.read_assignment(), Assignment)
+    assert record.read_assignment() == an_assignment(listed_cost=DECISION.listed_cost)
 
 
 @pytest.mark.parametrize(

@@ -264,7 +264,11 @@ def _policies() -> tuple[Serve, Callable[[], None]]:
                 reply_to(replace(request, wants_protobuf=wants), answer)
             if isinstance(answer, Decision):
                 orjson.loads(
-                    record_bytes(build_record(ASSIGNED, request, answer, subject="caf.exec.assign.v1", traceparent=None, content=None))
+                    record_bytes(
+                        build_record(
+                            ASSIGNED, request, answer, subject="caf.exec.assign.v1", traceparent=None, content=None, requested_at_ms=0
+                        )
+                    )
                 )
         return False
 

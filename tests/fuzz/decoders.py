@@ -254,6 +254,7 @@ ASSIGNMENT_RECORD = {
     "version": "1",
     "subject": "caf.exec.assign.v1",
     "headers": {"a": "b"},
+    "requested_at_ms": 1_700_000_000_000,
     "assignment": an_assignment("a-1", decision={**DECIDED, "metadata": {"policy_id": "default"}}),
     "content": "ab",
 }

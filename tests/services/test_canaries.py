@@ -59,7 +59,14 @@ class Instance:
         decision = Decision("a", "weighted", 50, 1, 1, {"policy_id": "default", "policy_version": str(version), "canary": arm})
         for number in range(count):
             known = Assignment(
-                assignment_id="a", request_id="r", tenant_id=tenant, provider_id="a", job_type="chat", deadline_ms=1, decision=decision
+                assignment_id="a",
+                request_id="r",
+                tenant_id=tenant,
+                provider_id="a",
+                job_type="chat",
+                deadline_ms=1,
+                decision=decision,
+                requested_at_ms=0,
             )
             status = "error" if number < errors else "success"
             self.shared.on_result(known, ExecResult(assignment_id="a", request_id="r", status=status, latency_ms=10, cost=0.0, timestamp=0))

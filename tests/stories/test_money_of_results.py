@@ -10,6 +10,7 @@ from nats.aio.client import Client
 from router.config import Settings
 from router.contracts.assignment import assignment_id_of
 from router.contracts.usage import ADJUSTED_SUBJECT, USAGE_SUBJECT, assignment_identity
+from router.core.clock import now_ms
 from tests.support.policy import a_document, a_provider
 from tests.support.router_streams import AlertRecorder, a_result, publish_result, read_stream, results_are_settled
 from tests.support.service import a_router, settings_for
@@ -18,6 +19,7 @@ from tests.support.waiting import until
 
 STATUSES = ("success", "error", "timeout", "cancelled")
 EXPECTED, FACTOR = 0.02, 100  # of the policy; of the settings
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
 
 @pytest.fixture
@@ -106,6 +108,29 @@ async def test_a_result_after_its_assignments_record_has_gone_is_no_second_bill(
         await _tell(nc, settings, **ids, status="error", cost=0.01)
         bills = [event for event in await _read_usage(nc, settings) if event.get("correlated", True)]
     assert [event["status"] for event in bills] == ["success"]
+
+
+@pytest.mark.parametrize("off_ms", [-20 * DAY_MS, -HOUR_MS, HOUR_MS, DAY_MS - HOUR_MS])
+async def test_a_worker_moves_no_bill_into_another_period(nc: Client, settings: Settings, policies: Path, off_ms: int) -> None:
+    """Work is done between its request and its result, whatever the worker's clock says."""
+    async with a_router(settings, policies) as router:
+        begun_ms = now_ms()
+        ids = await _assign(nc, settings, 1)
+        await _tell(nc, settings, **ids, cost=0.01, timestamp=now_ms() + off_ms)
+        (event,) = await _read_usage(nc, settings)
+        counted = await read_metric(router.ready.http, "router_results_overruled_total", field="timestamp")
+    assert begun_ms <= event["timestamp"] <= now_ms()
+    assert counted == 1
+
+
+async def test_a_clock_that_is_some_seconds_off_is_believed(nc: Client, settings: Settings, policies: Path) -> None:
+    async with a_router(settings, policies) as router:
+        ids = await _assign(nc, settings, 1)
+        told = now_ms() - 5_000
+        await _tell(nc, settings, **ids, cost=0.01, timestamp=told)
+        (event,) = await _read_usage(nc, settings)
+        counted = await read_metric(router.ready.http, "router_results_overruled_total", field="timestamp")
+    assert (event["timestamp"], counted) == (told, 0)
 
 
 @pytest.mark.parametrize("by", ["the same router", "another router"])

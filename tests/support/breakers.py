@@ -118,8 +118,8 @@ def a_guarded_policy(*names: str, tenant: str = "acme", policy_id: str = "defaul
 class SomeProviders:
     """The breakers of these policies' providers, fed by hand."""
 
-    def __init__(self, *policies: Policy, limit: int = 100) -> None:
-        self.clock = FrozenClocks()
+    def __init__(self, *policies: Policy, limit: int = 100, clock: FrozenClocks | None = None) -> None:
+        self.clock = clock or FrozenClocks()
         self.transitions: list[BreakerTransition] = []
         self.policies = PolicyTable()
         self.replace(*(policies or (a_guarded_policy(),)))

@@ -119,7 +119,9 @@ def _make_assignments(settings: Settings, data: ConsoleData) -> Iterable[tuple[s
         decision = Decision(PROVIDERS[number % len(PROVIDERS)], "weighted", 50, 800, 0.0125, context)
         request = RouteRequest(tenant_id=tenant, message_type="chat", request_key=name, answer_id=name)
         assignment_id = assignment_id_of(tenant, name)
-        record = build_record(assignment_id, request, decision, subject="caf.exec.assign.v1", traceparent=None, content=None)
+        record = build_record(
+            assignment_id, request, decision, subject="caf.exec.assign.v1", traceparent=None, content=None, requested_at_ms=0
+        )
         yield f"$KV.{bucket}.{key(assignment_id)}", record_bytes(record), {}
         if status := ("accepted", "accepted", "rejected", "error", "")[number % 5]:
             said = {"rejected": "no slot is free", "error": "the model is not loaded"}.get(status)

@@ -91,7 +91,10 @@ class Simulation:
             at, number, provider, name, ok = heappop(self._results)
             instance = self.instances[(number // len(self.instances)) % len(self.instances)]
             seconds, _ = self._work(provider, at)
-            instance.on_result(TENANT, provider, name, seconds * 1000, cost(provider), class_of(ok))
+            self.report(instance, provider, name, seconds * 1000, cost(provider), ok=ok)
+
+    def report(self, instance: SomeMeasurements, provider: str, name: str, latency_ms: float, cost: float, *, ok: bool) -> None:
+        instance.on_result(TENANT, provider, name, latency_ms, cost, class_of(ok))
 
 
 def class_of(ok: bool) -> FailureClass | None:

@@ -48,6 +48,7 @@ async def store_assignment(  # noqa: PLR0917 - tests name what matters
             subject=settings.assignment.subjects[0],
             traceparent=None,
             content=None,
+            requested_at_ms=0,
             reservation=reservation,
         )
     )

@@ -21,6 +21,7 @@ T = TypeVar("T")
 RESULTS = "caf.exec.result.v1"
 ACKS = "caf.exec.assign.v1.ack"
 ASSIGNED = assignment_id_of("acme", "r-1")
+REQUESTED_MS = 1_700_000_000_000  # when the request of `an_assignment` was stored
 NOW_MS = now_ms()  # the timestamp of a result that a real server stores: it has to lie near
 GIVEN: dict[str, Any] = {
     "assignment_id": ASSIGNED,
@@ -70,7 +71,7 @@ def a_protobuf_ack(**fields: Any) -> Message:
 
 def an_assignment(**fields: Any) -> Assignment:
     known = {"assignment_id": ASSIGNED, "request_id": "r-1", "tenant_id": "acme", "provider_id": "openai", "job_type": "chat"}
-    return Assignment(**{**known, "deadline_ms": 5000, "decision": DECISION, "trace_id": "t-1", **fields})
+    return Assignment(**{**known, "deadline_ms": 5000, "decision": DECISION, "requested_at_ms": REQUESTED_MS, "trace_id": "t-1", **fields})
 
 
 class FakeKnownAssignments:

@@ -8,6 +8,7 @@ import typer
 
 from router.cli.budget.store import Name, Tenant, open_store, record_write
 from router.cli.command import CommandSession, command
+from router.cli.missed_events import watch_deletion
 from router.cli.option_values import choose_author
 
 Author = Annotated[str | None, typer.Option("--author", help="Who writes it, for the history. Default: your login name.")]
@@ -50,8 +51,12 @@ async def delete(session: CommandSession, tenant: Tenant, name: Name) -> None:
 
     Example:  router budget delete acme day
     """
+    from router.operations.audit import OperatorWrite
+
     store = await open_store(session)
     before = await store.find(tenant, name)
-    version = await store.delete(tenant, name)
+    again = OperatorWrite(command="budget delete", target=f"{tenant} {name}", tenant_id=tenant)
+    async with watch_deletion(session, store, (tenant, name), again):
+        version = await store.delete(tenant, name)
     await record_write(session, "budget delete", (tenant, name), before, None)
     session.emit_one({"ok": True, "tenant": tenant, "budget": name, "version": version, "deleted": True}, f"{tenant} {name}: deleted")

@@ -8,7 +8,7 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
-from router.cli.extension.store import Author, open_audited_store
+from router.cli.extension.store import Author, open_audited_store, record_missed_entry
 from router.cli.option_values import choose_author, read_bytes, read_json
 
 Document = dict[str, object]
@@ -54,7 +54,9 @@ async def register(
         for path, message in exc.errors:
             exit_codes.complain(f"{path}: {message}")
         return exit_codes.NO
-    written = await (await open_audited_store(session)).put(document, author=choose_author(author), replaces=replaces)
+    extensions = await open_audited_store(session)
+    written = await extensions.put(document, author=choose_author(author), replaces=replaces)
+    await record_missed_entry(session, extensions.store, "extension register", written)
     fields = {"id": written.extension_id, "version": written.version, "is_new": written.is_new}
     outcome = "is registered" if written.is_new else "says the same already"
     session.emit_one(fields, f"{written.extension_id}: version {written.version} {outcome}")

@@ -8,8 +8,9 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
-from router.cli.extension.store import Author, ExtensionId, open_audited_store, open_store
+from router.cli.extension.store import Author, ExtensionId, open_audited_store, open_store, record_missed_entry
 from router.cli.formatting import format_time
+from router.cli.missed_events import watch_deletion
 from router.cli.option_values import choose_author, confirm
 from router.cli.output import print_json, printable
 
@@ -68,20 +69,26 @@ async def remove(
 
     Example:  router extension remove pii_guard
     """
+    from router.operations.audit import OperatorWrite
+
     extensions = await open_audited_store(session)
-    if not yes:
-        await extensions.store.get(extension_id)  # raises before the question if it is not there
-        if not confirm(f"Remove {extension_id} from the registry?"):
-            print("nothing was removed")
-            return exit_codes.NO
-    version = await extensions.delete(extension_id)
+    again = OperatorWrite(command="extension remove", target=extension_id)
+    async with watch_deletion(session, extensions.store, (extension_id,), again):
+        if not yes:
+            await extensions.store.get(extension_id)  # raises before the question if it is not there
+            if not confirm(f"Remove {extension_id} from the registry?"):
+                print("nothing was removed")
+                return exit_codes.NO
+        version = await extensions.delete(extension_id)
     fields = {"id": extension_id, "removed_version": version}
     session.emit_one(fields, f"{extension_id} is removed; its last version was {version}")
     return exit_codes.OK
 
 
 async def _switch(session: CommandSession, extension_id: str, enabled: bool, author: str | None) -> None:
-    written = await (await open_audited_store(session)).switch(extension_id, enabled=enabled, author=choose_author(author))
+    extensions = await open_audited_store(session)
+    written = await extensions.switch(extension_id, enabled=enabled, author=choose_author(author))
+    await record_missed_entry(session, extensions.store, f"extension {'enable' if enabled else 'disable'}", written)
     fields = {"id": extension_id, "enabled": enabled, "version": written.version}
     session.emit_one(fields, f"{extension_id} is {'enabled' if enabled else 'disabled'}, version {written.version}")
 

@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from router.cli.session import CommandSession
     from router.services.audited_extensions import AuditedExtensions
-    from router.services.extension_store import ExtensionStore
+    from router.services.extension_store import ExtensionStore, WrittenExtension
 
 ExtensionId = Annotated[str, typer.Argument(metavar="ID", help="The extension's id.")]
 Author = Annotated[str | None, typer.Option(help="The author, for the history. Default: the user's name.")]
@@ -28,3 +28,13 @@ async def open_audited_store(session: CommandSession) -> AuditedExtensions:
     from router.services.audited_extensions import AuditedExtensions
 
     return AuditedExtensions(await open_store(session), session)
+
+
+async def record_missed_entry(session: CommandSession, store: ExtensionStore, command: str, written: WrittenExtension) -> None:
+    """The audit event of an entry that stood already, where a command that was killed has left none."""
+    from router.cli.missed_events import record_missed_event
+    from router.operations.audit import OperatorWrite
+
+    if not written.is_new:
+        write = OperatorWrite(command=command, target=written.extension_id, after={"version": written.version})
+        await record_missed_event(session, store, (written.extension_id,), write)

@@ -9,6 +9,7 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
+from router.cli.missed_events import watch_deletion
 from router.cli.option_values import choose_author, read_bytes
 from router.cli.policy.store import Author, Name, Tenant, open_audited_store, refuse
 
@@ -76,7 +77,12 @@ async def delete(session: CommandSession, tenant: Tenant, name: Name, *, replace
 
     Example:  router policy delete acme trial
     """
-    version = await (await open_audited_store(session)).delete(tenant, name, replaces=replaces)
+    from router.operations.audit import OperatorWrite
+
+    policies = await open_audited_store(session)
+    again = OperatorWrite(command="policy delete", target=f"{tenant}/{name}", tenant_id=tenant)
+    async with watch_deletion(session, policies.store, (tenant, name), again):
+        version = await policies.delete(tenant, name, replaces=replaces)
     _emit_version(session, tenant, name, version, "deleted", deleted=True)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli.command import CommandSession, command
+from router.cli.missed_events import record_missed_event, watch_deletion
 from router.cli.option_values import choose_author, read_bytes
 from router.cli.price.store import Model, Provider, list_audit_values, open_store, record_write
 
@@ -52,13 +53,15 @@ async def delete(
 
     Example:  router price delete openai gpt-4o
     """
+    from router.operations.audit import OperatorWrite
     from router.routing.prices.price import name_price, read_time
 
     name = (provider,) if model is None else (provider, model)
     store, at = await open_store(session), read_time(valid_from) if valid_from is not None else None
     before = await store.find(*name)
-    version = await (store.delete(*name) if at is None else store.remove(provider, model, at))
     target = name_price(provider, model)
+    async with watch_deletion(session, store, name, OperatorWrite(command="price delete", target=target)):
+        version = await (store.delete(*name) if at is None else store.remove(provider, model, at))
     after = None if at is None else {"version": version}
     await record_write(session, "price delete", target, list_audit_values(before, at), after)
     fields = {"ok": True, "provider": provider, "model": model, "valid_from": valid_from, "version": version, "deleted": True}
@@ -81,16 +84,19 @@ def _read_prices(session: CommandSession, file: Path) -> Sequence[Price]:
 
 
 async def _put(session: CommandSession, store: PriceStore, price: Price, author: str) -> WrittenPrice:
+    from router.operations.audit import OperatorWrite
     from router.routing.prices import price_document
     from router.routing.prices.price import name_price
     from router.services.price_store import list_name
 
     before = await store.find(*list_name(price))
     written = await store.put(price, author=author)
+    target = name_price(price.provider_id, price.model)
+    after = {"version": written.price.version, **price_document(price)}
     if written.is_new:
-        target = name_price(price.provider_id, price.model)
-        after = {"version": written.price.version, **price_document(price)}
         await record_write(session, "price put", target, list_audit_values(before, price.valid_from), after)
+    else:
+        await record_missed_event(session, store, list_name(price), OperatorWrite(command="price put", target=target, after=after))
     return written
 
 

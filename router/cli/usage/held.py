@@ -11,20 +11,27 @@ import typer
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 from router.cli.formatting import format_time
+from router.cli.output import show_progress
 
 if TYPE_CHECKING:
     from router.contracts.usage import UsageEvent
     from router.operations.held_costs import HeldCost
+    from router.services.usage_search import FoundAdjustment
 
 held = typer.Typer(no_args_is_help=True, help="Costs above their bound: listed, accepted, or set.", rich_markup_mode="rich")
 
-COLUMNS = ("event", "stored", "tenant", "provider", "assignment", "status", "booked", "told")
+COLUMNS = ("event", "stored", "tenant", "provider", "assignment", "status", "booked", "told", "adjusts")
 MAX_PLACES, MAX_AMOUNT = 9, Decimal("1e9")
 
 Tenant = Annotated[str | None, typer.Option("--tenant", help="Only those of this tenant.")]
 EventId = Annotated[str, typer.Argument(metavar="EVENT", help="The event's id in `router usage held list`.")]
 Amount = Annotated[
-    str | None, typer.Option("--amount", metavar="AMOUNT", help="What it costs after all. Default: what the worker told. 0: nothing.")
+    str | None,
+    typer.Option(
+        "--amount",
+        metavar="AMOUNT",
+        help="What it costs after all; of a correction, the difference to its bill. Default: what the worker told.",
+    ),
 ]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the adjustment and in the audit event.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be booked.")]
@@ -51,10 +58,14 @@ async def accept(session: CommandSession, event: EventId, *, amount: Amount = No
 
     The adjustment is what was told, or AMOUNT, less what is booked. The same command again books nothing twice.
 
-    Exit status: 0 it is booked, or stood already; 1 no such cost is held.
+    What is held may be a correction: the list names the bill that it adjusts. There `cost`, `told_cost` and AMOUNT are differences to that
+    bill. So AMOUNT may be below 0: 0.50 was billed, it was 0.10 after all: --amount -0.40. It takes off what was billed at most.
+
+    Exit status: 0 it is booked, or stood already; 1 no such cost is held, or AMOUNT takes more off than was billed.
 
     Example:  router usage held accept usage:1f0c… --amount 0.25 --reason "told in cents"
     """
+    from router.contracts.adjustment import derive_held_identity
     from router.contracts.held_cost import make_held_adjustment
     from router.operations.held_costs import find_held
     from router.services.usage_search import find_adjustment
@@ -64,25 +75,60 @@ async def accept(session: CommandSession, event: EventId, *, amount: Amount = No
     found = await find_held(jetstream, stream, event)
     if found is None:
         return exit_codes.refuse(f"no cost of {event} is held: `router usage held list`")
-    adjustment = make_held_adjustment(found.event, cost, why)
-    standing = await find_adjustment(jetstream, session.settings.streams.usage.name, adjustment.event_id or "")
-    adjustment = adjustment if standing is None else standing.event  # what was decided first counts
+    standing = await find_adjustment(jetstream, session.settings.streams.usage.name, derive_held_identity(event))
+    if standing is not None:
+        adjustment = standing.event  # what was decided first counts
+    else:
+        await _check_amount(session, found.event, cost)
+        adjustment = make_held_adjustment(found.event, cost, why)
     is_new = None if standing is None else False
     if not dry_run:
-        is_new = await _book(session, found, adjustment, is_decided=standing is not None)
+        is_new = await _book(session, found, adjustment, standing)
     verb = {None: "would be booked", True: "booked", False: "it stands already"}[is_new]
     fields = {**_list_fields(found), "adjustment": adjustment.event_id, "amount": adjustment.cost, "is_new": is_new}
     session.emit_one(fields, f"{event}: an adjustment of {adjustment.cost} {session.settings.usage.currency}: {verb}")
     return exit_codes.OK
 
 
-async def _book(session: CommandSession, found: HeldCost, adjustment: UsageEvent, *, is_decided: bool) -> bool:
+async def _check_amount(session: CommandSession, event: UsageEvent, amount: float | None) -> None:
+    """Raises BadParameter for a bill below 0, AdjustmentRefused for a correction that takes more off than was billed."""
+    from router.services.adjustments import check_held_amount
+    from router.services.usage_search import UsageReference, find_bills
+
+    if amount is None or amount >= 0:
+        return
+    if event.adjusts is None:
+        raise typer.BadParameter("--amount: a bill is not below 0; only a correction, which `adjusts` a bill, may be")
+    jetstream, reference = await session.open_jetstream(), UsageReference(tenant_id=event.tenant_id, event_id=event.adjusts)
+    with show_progress("search", is_quiet=session.as_json) as advance:
+        found = await find_bills(jetstream, session.settings.streams.usage.name, reference, advance)
+    check_held_amount(event, amount, found)
+
+
+async def _book(session: CommandSession, found: HeldCost, adjustment: UsageEvent, standing: FoundAdjustment | None) -> bool:
     """The adjustment, the audit event, and only then the notice: a killed command is run again."""
-    from router.contracts.audit_event import OperatorWrite
     from router.operations.held_costs import remove_held, settle_held
 
-    jetstream, stream, event = await session.open_jetstream(), session.settings.streams.held.name, found.event
-    is_new = not is_decided and await settle_held(jetstream, found, adjustment)
+    jetstream = await session.open_jetstream()
+    is_new = standing is None and await settle_held(jetstream, found, adjustment)
+    if standing is None or not await _is_audited(session, standing):
+        await _record(session, found, adjustment, is_new=is_new)
+    await remove_held(jetstream, session.settings.streams.held.name, found)
+    return is_new
+
+
+async def _is_audited(session: CommandSession, standing: FoundAdjustment) -> bool:
+    from router.cli.missed_events import is_audited
+    from router.core.instants import read_instant
+
+    event, since = standing.event, read_instant(standing.stored_at)
+    return await is_audited(session, since, event.tenant_id, lambda one: (one.after or {}).get("adjustment") == event.event_id)
+
+
+async def _record(session: CommandSession, found: HeldCost, adjustment: UsageEvent, *, is_new: bool) -> None:
+    from router.contracts.audit_event import OperatorWrite
+
+    event = found.event
     write = OperatorWrite(
         command="usage held accept",
         target=found.event_id,
@@ -92,8 +138,6 @@ async def _book(session: CommandSession, found: HeldCost, adjustment: UsageEvent
         note=adjustment.reason,
     )
     await session.record(write)
-    await remove_held(jetstream, stream, found)
-    return is_new
 
 
 def read_amount(text: str | None) -> float | None:
@@ -104,9 +148,11 @@ def read_amount(text: str | None) -> float | None:
         amount = Decimal(text)
     except InvalidOperation:
         raise typer.BadParameter(f"--amount {text[:40]!r} is no number") from None
+    if not amount.is_finite():
+        raise typer.BadParameter(f"--amount {text[:40]!r} is no number")
     exponent = amount.as_tuple().exponent
-    if not isinstance(exponent, int) or not 0 <= amount <= MAX_AMOUNT or -exponent > MAX_PLACES:
-        raise typer.BadParameter(f"--amount {text[:40]!r}: 0 to {MAX_AMOUNT:f}, at most {MAX_PLACES} places")
+    if not isinstance(exponent, int) or not abs(amount) <= MAX_AMOUNT or -exponent > MAX_PLACES:
+        raise typer.BadParameter(f"--amount {text[:40]!r}: {-MAX_AMOUNT:f} to {MAX_AMOUNT:f}, at most {MAX_PLACES} places")
     return float(amount) + 0.0
 
 
@@ -122,7 +168,7 @@ def read_reason(text: str | None) -> str | None:
 def _build_row(one: HeldCost) -> Sequence[object]:
     event = one.event
     ids = (one.event_id, format_time(one.stored_at), event.tenant_id, event.provider_id, event.assignment_id or event.request_id)
-    return (*ids, event.status, event.cost, event.told_cost)
+    return (*ids, event.status, event.cost, event.told_cost, event.adjusts or "–")
 
 
 def _list_fields(one: HeldCost) -> Mapping[str, object]:

@@ -32,6 +32,7 @@ def build_new_assignment(  # noqa: PLR0917 - once a message
     of: str, request: RouteRequest, message: Message, decision: Decision, default_subject: str, reservation: str | None = None
 ) -> NewAssignment:
     """The assignment with the id `of`; the reader has checked the request's own subject against the allow list."""
+    requested_at_ms = message.stored_ms  # the server's clock: the same for each delivery of the request
     record = build_record(
         of,
         request,
@@ -39,9 +40,11 @@ def build_new_assignment(  # noqa: PLR0917 - once a message
         subject=request.assignment_subject or default_subject,
         traceparent=traceparent_in(message.headers),
         content=content_of(request, message.data),
+        requested_at_ms=requested_at_ms,
         reservation=reservation,
     )
-    return NewAssignment(record, record_bytes(record), build_assignment(of, request, decision, reservation))
+    known = build_assignment(of, request, decision, reservation, requested_at_ms=requested_at_ms)
+    return NewAssignment(record, record_bytes(record), known)
 
 
 def build_effect(record: AssignmentRecord, of: str, tenant: str) -> Effect:

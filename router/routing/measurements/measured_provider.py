@@ -38,6 +38,7 @@ PROBE_S = 1.0  # between two probes of one instance
 PROBE_SHARE = 1 / 75  # of the requests, at most, of all that fail together
 HOPEFUL_SHARE = 1 / 10  # once a probe was a success, at once: until a failure, or the recovery
 OVERDUE_S = 60.0  # without a result and without a probe: the next request is one
+OVERDUE_REQUESTS = 110  # of the tenant, for each provider that fails, without a result and without a probe: the same
 
 
 class MeasuredMinute:
@@ -115,13 +116,14 @@ class MovingFigures(Struct):
 class MeasuredProvider:
     """`now`: seconds on the steady clock, everywhere."""
 
-    __slots__ = ("_began", "_finished", "minute", "minute_before", "moving", "probed_at", "samples")
+    __slots__ = ("_began", "_finished", "minute", "minute_before", "moving", "probed_at", "samples", "tried_after")
 
     def __init__(self, now: float) -> None:
         self.moving = MovingFigures()
         self.samples = 0  # of this instance
         self.minute, self.minute_before = MeasuredMinute(), MeasuredMinute()
         self.probed_at = -inf
+        self.tried_after = 0  # assignments of the tenant, of this instance: at the last probe or outcome
         self._began = now
         self._finished: deque[tuple[float, str]] = deque(maxlen=MAX_FINISHED)  # of other instances' assignments
 
@@ -185,15 +187,15 @@ class MeasuredProvider:
         if was_failing and not self.moving.is_failing:
             self._forgive()
 
-    def find_probe_share(self, now: float) -> float:
-        """Which share of the requests may probe it."""
+    def find_probe_share(self, now: float, *, is_overdue: bool) -> float:
+        """Which share of the requests may probe it. `is_overdue`: so many went elsewhere that chance alone would rarely leave it out."""
         if not self.moving.is_failing:
             return 0.0
         if self.moving.streak:
             return HOPEFUL_SHARE
         if now - self.probed_at < PROBE_S:
             return 0.0
-        return 1.0 if now - max(self.moving.at, self.probed_at) >= OVERDUE_S else PROBE_SHARE
+        return 1.0 if is_overdue or now - max(self.moving.at, self.probed_at) >= OVERDUE_S else PROBE_SHARE
 
     def _forgive(self) -> None:
         """It has recovered: the failures before say nothing of now, or an objective would keep it out for two minutes."""

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from router.contracts.figures_record import MAX_FINISHED, FiguresRecord, MinuteRecord, ProviderFiguresRecord
 from router.routing.measurements.latencies import add_up, find_percentile
-from router.routing.measurements.measured_provider import MIN_SAMPLES, MINUTE_S, MeasuredProvider
+from router.routing.measurements.measured_provider import MIN_SAMPLES, MINUTE_S, OVERDUE_REQUESTS, MeasuredProvider
 from router.routing.measurements.values import ErrorCounts, LearnedFigures, TenantFigures
 
 REFRESH_S = 0.5
@@ -38,6 +38,7 @@ class MeasuredTenant:
         self.figures = TenantFigures()
         self.errors: dict[str, ErrorCounts] = {}  # made with the figures
         self.others: dict[str, OtherInstance] = {}  # by life
+        self.assigned = 0  # by this instance
         self.shared_at = -inf  # when this instance wrote its record
         self._elsewhere: dict[str, tuple[int, int]] = {}  # samples and in flight of other instances, by provider
         self._until = -inf
@@ -62,11 +63,15 @@ class MeasuredTenant:
         self._until = -inf
 
     def _offer_probes(self, now: float) -> None:
-        """Which share of the requests may probe a provider that fails changes with time alone."""
+        """Which share of the requests may probe a provider that fails changes with time, and with the requests that passed."""
         for name in self.figures.failing:
-            share = self.providers[name].find_probe_share(now)
+            share = self._find_probe_share(self.providers[name], now)
             if share != self.figures[name].probe_share:
                 self.figures[name] = replace(self.figures[name], probe_share=share)
+
+    def _find_probe_share(self, provider: MeasuredProvider, now: float) -> float:
+        passed = self.assigned - provider.tried_after
+        return provider.find_probe_share(now, is_overdue=passed >= OVERDUE_REQUESTS * max(1, len(self.figures.failing)))
 
     def _show_changes(self, now: float) -> None:
         changed, self.changed = self.changed, {}
@@ -136,7 +141,7 @@ class MeasuredTenant:
             chosen=sum(one.chosen for one in minutes),
             silent_s=now - moving.at if moving.at > -inf else None,
             is_failing=moving.is_failing,
-            probe_share=provider.find_probe_share(now),
+            probe_share=self._find_probe_share(provider, now),
         )
 
     def apply(self, record: FiguresRecord, now: float, age_s: float) -> bool:

@@ -50,6 +50,7 @@ class Measurements:
         now, provider = self._now(), self._find(tenant_id, provider_id)
         if provider is not None:
             tenant = self._tenants[tenant_id]
+            tenant.assigned += 1
             provider.on_assigned(assignment_id, now, has_room=tenant.has_room(provider))
             tenant.changed[provider_id] = now
             self._changed[tenant_id] = None
@@ -58,8 +59,8 @@ class Measurements:
         """A decision probes a provider that fails: the next one is due a second later."""
         tenant = self._tenants.get(tenant_id)
         provider = tenant.providers.get(provider_id) if tenant is not None else None
-        if provider is not None:
-            provider.probed_at = self._now()
+        if tenant is not None and provider is not None:
+            provider.probed_at, provider.tried_after = self._now(), tenant.assigned
 
     def on_result(  # noqa: PLR0917 - once a result
         self,
@@ -81,8 +82,17 @@ class Measurements:
         provider.on_finished(assignment_id, now)
         now_ms = int(self._today() * 1000)
         provider.on_result(latency_ms=latency_ms, cost=cost, outcome=outcome, now=now, now_ms=now_ms, listed_cost=listed_cost)
-        self._tenants[tenant_id].changed[provider_id] = now
+        tenant = self._tenants[tenant_id]
+        provider.tried_after = tenant.assigned
+        tenant.changed[provider_id] = now
         self._changed[tenant_id] = None
+
+    def on_opened(self, tenant_id: str, provider_id: str) -> None:
+        """The provider's breaker opened by the last result: it fails, so that probes find out when it is well again."""
+        tenant = self._tenants.get(tenant_id)
+        provider = tenant.providers.get(provider_id) if tenant is not None else None
+        if provider is not None:
+            provider.moving.is_failing, provider.moving.streak = True, 0
 
     # -- shared with other instances -----------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from router.contracts.decision import Decision
 from router.contracts.failure_class import PROVIDER, classify_outcome
 from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady, wall
-from router.routing.breakers import CLOSED, BreakerRules, BreakerSnapshot, BreakerTransition, CircuitBreaker
+from router.routing.breakers import CLOSED, OPEN, BreakerRules, BreakerSnapshot, BreakerTransition, CircuitBreaker
 from router.routing.breakers.breaker import OnTransition
 from router.routing.policy.breaker_rules import Pair, ProviderRules
 from router.routing.policy.narrowed import BlockedTenants, StatesBehindBreakers
@@ -70,14 +70,14 @@ class ProviderBreakers:
         self._policies_seen: Table = {}
         self._rules = ProviderRules({})
 
-    def observe(self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None) -> None:
-        """One outcome, once."""
+    def observe(self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None) -> bool:
+        """One outcome, once. Returns whether the breaker opened by it."""
         breaker = self._find(tenant_id, provider_id)
         if breaker is None:
-            return
+            return False
         begun = self._now() - min(latency_ms, MAX_WORK_MS) / 1000
         if (permit := breaker.permit_for_outcome(begun)) is None:
-            return
+            return False
         outcome = classify_outcome(status, error_code)
         if outcome is None:
             breaker.record_success(permit, latency_ms)
@@ -85,6 +85,7 @@ class ProviderBreakers:
             breaker.record_failure(permit)
         else:
             breaker.release(permit)
+        return breaker.state == OPEN  # there is no permit while it is
 
     def find_not_closed(self, tenant_id: str) -> StatesBehindBreakers | None:
         """The tenant's breakers that are open or half open, and its rate limits; None when there are none."""

@@ -48,10 +48,12 @@ class ProviderTracker:
         self.averages.observe(
             tenant_id, provider_id, latency_ms=latency_ms, cost=cost, status=status, error_code=error_code, listed_cost=listed_cost
         )
-        self.breakers.observe(tenant_id, provider_id, latency_ms=latency_ms, cost=cost, status=status, error_code=error_code)
+        has_opened = self.breakers.observe(tenant_id, provider_id, latency_ms=latency_ms, cost=cost, status=status, error_code=error_code)
         outcome = classify_outcome(status, error_code)
         self.limits.observe(tenant_id, provider_id, outcome, latency_ms, retry_after_ms)
         self.measurements.on_result(tenant_id, provider_id, assignment_id, latency_ms, cost, outcome, listed_cost=listed_cost)
+        if has_opened:
+            self.measurements.on_opened(tenant_id, provider_id)
 
     def states_of(self, tenant_id: str) -> ProviderStates:
         """The tenant's providers at this moment."""

@@ -29,14 +29,14 @@ class PassedBy:
         self._output = TextCount()
         self._at_tokens: OutputMark = NO_OUTPUT
         self._at_cost: OutputMark = NO_OUTPUT
-        self._estimated_by: tuple[TokenRatio, int] | None = None
+        self._estimated_by: tuple[TokenRatio, int, float] | None = None
         self._estimated_input = 0
         for prompt in prompts:
             self._input.add(prompt)
 
     def estimate_input(self, ratio: TokenRatio) -> int:
-        """The tokens of the prompt: once for a stream, and again after the ratio has learned."""
-        by = ratio, ratio.samples
+        """The tokens of the prompt: once for a stream, and again after the ratio has changed."""
+        by = ratio, ratio.samples, ratio.room
         if self._estimated_by != by:
             self._estimated_by, self._estimated_input = by, ratio.estimate(self._input.counts, 0)
         return self._estimated_input

@@ -75,8 +75,11 @@ class PricedAttempt:
         """
         model, price, ratios = self._find()
         usage = compute_cost(price, self._passed, seconds, ratios, self._pricing.limits)
-        if is_complete and price is not None and price.characters_per_token is None:
-            self._teach(model)
+        if price is not None and price.characters_per_token is None:
+            is_by_token = not (price.is_told and self._passed.told.cost is not None)
+            self._take_room(ratios, is_by_token=is_by_token)
+            if is_complete:
+                self._teach(model, is_by_token=is_by_token)
         return replace(usage, model=model)
 
     def _find(self) -> tuple[str | None, Price | None, TokenRatios]:
@@ -87,7 +90,17 @@ class PricedAttempt:
             self._found = model, price, self._pricing.ratios.find(self._tenant_id, self._provider_id, model)
         return self._found
 
-    def _teach(self, model: str | None) -> None:
+    def _take_room(self, ratios: TokenRatios, *, is_by_token: bool) -> None:
+        """What was estimated and is billed. `is_by_token`: the cost is of tokens, and not the provider's word."""
+        passed = self._passed
+        if is_by_token and passed.told.input_tokens is None:
+            ratios.input.take_room(passed.input_counts, 0)
+        rest = passed.since_tokens if is_by_token else passed.since_cost
+        if rest.characters:
+            ratios.output.take_room(rest.counts, rest.pieces)
+
+    def _teach(self, model: str | None, *, is_by_token: bool) -> None:
+        """What was told of a whole text; of it makes room what was billed at the full price of a token."""
         passed = self._passed
         told = passed.told
         if told.input_tokens is None and told.output_tokens is None:
@@ -95,8 +108,12 @@ class PricedAttempt:
         ratios = self._pricing.ratios.open(self._tenant_id, self._provider_id, model)
         if told.input_tokens is not None:
             ratios.input.learn(passed.input_counts, 0, told.input_tokens)
+            if is_by_token and not told.cached_tokens:
+                ratios.input.add_room(passed.input_counts, told.input_tokens)
         if told.output_tokens is not None and not passed.since_tokens.characters:
             ratios.output.learn(passed.output_counts, passed.output_pieces, told.output_tokens)
+            if is_by_token:
+                ratios.output.add_room(passed.output_counts, told.output_tokens)
 
 
 def list_prompts(request: ProviderRequest) -> list[str | bytes]:

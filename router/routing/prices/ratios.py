@@ -8,8 +8,12 @@
 
 A provider and model have one tokenizer for all tenants, and yet each tenant has a ratio of its own:
 a tenant chooses its texts, and so could move the ratio that another one is billed by. A sample and
-an estimate stay within a quarter and eight times the documented count: downwards the payer gains,
+an estimate stay within half and eight times the documented count: downwards the payer gains,
 upwards lies what a provider counts and does not show, as reasoning (docs/reference/prices.md#learned).
+
+A tenant could teach a low ratio with odd texts, and have its cut streams estimated by it. So an
+estimate below the documented count takes from a room, of tokens that were told below it and billed:
+such texts cost the tenant at least what they save.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from router.routing.prices.text_count import KINDS, weigh
 MIN_SAMPLES = 8
 MIN_PIECES = 4  # below it pieces say nothing
 MAX_RATIOS = 1024  # then the least recently used goes, of a tenant above its share first
-LEAST, MOST = 0.25, 8.0  # of the documented count
+LEAST, MOST = 0.5, 8.0  # of the documented count
 ONE_A_PIECE = 0.8, 1.25  # of the documented count: so many pieces are tokens, without samples
 _DECAY = 0.995  # of a sample, with each one after it
 _START = 0.05  # the weight of the documented ratio, in samples
@@ -40,10 +44,11 @@ class TokenRatio:
     A sample costs some microseconds, and is taken only where a provider told its tokens.
     """
 
-    __slots__ = ("_factors", "_piece_error", "_pieces", "_products", "_solved_at", "_sums", "_text_error", "_tokens", "samples")
+    __slots__ = ("_factors", "_piece_error", "_pieces", "_products", "_solved_at", "_sums", "_text_error", "_tokens", "room", "samples")
 
     def __init__(self) -> None:
         self.samples = 0
+        self.room = 0.0  # tokens that may be estimated below the documented count
         self._products = [0.0] * (_SIZE * _SIZE)
         self._sums = [0.0] * _SIZE
         self._factors: list[float] = []  # solved when they are needed
@@ -69,18 +74,34 @@ class TokenRatio:
         if pieces >= MIN_PIECES:
             self._tokens, self._pieces = self._tokens * _DECAY + tokens, self._pieces * _DECAY + pieces
 
+    def add_room(self, counts: Sequence[int], tokens: int) -> None:
+        """Take the tokens of a whole text that were told and billed."""
+        self.room *= _DECAY
+        if tokens < weigh(counts):
+            self.room += tokens
+
+    def take_room(self, counts: Sequence[int], pieces: int) -> None:
+        """Take what an estimate needs that is billed: nothing where it is not below the documented count."""
+        documented = weigh(counts)
+        if documented and self._find(documented, counts, pieces) < documented:
+            self.room -= documented
+
     def estimate(self, counts: Sequence[int], pieces: int) -> int:
         """Estimate the tokens: at least one for any text. `pieces`: 0 where it came at once."""
         documented = weigh(counts)
         if not documented:
             return 0
+        return max(1, math.floor(self._find(documented, counts, pieces) + 0.5))
+
+    def _find(self, documented: float, counts: Sequence[int], pieces: int) -> float:
         if self.samples < MIN_SAMPLES:
-            found = _guess(documented, pieces)
-        elif self._has_pieces(pieces) and self._piece_error <= self._text_error:
+            return _guess(documented, pieces)
+        if self._has_pieces(pieces) and self._piece_error <= self._text_error:
             found = self._estimate_by_pieces(pieces)
         else:
             found = self._estimate_by_text(counts)
-        return max(1, math.floor(min(max(found, LEAST * documented), MOST * documented) + 0.5))
+        least = LEAST * documented if self.room >= documented else documented
+        return min(max(found, least), MOST * documented)
 
     def _has_pieces(self, pieces: int) -> bool:
         return pieces >= MIN_PIECES and self._pieces > 0

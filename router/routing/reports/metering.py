@@ -17,6 +17,8 @@ from router.contracts.usage import USAGE_SUBJECT, UsageEvent, assignment_identit
 from router.core.message import NO_HEADERS, Effect
 from router.core.outcome import Fault
 
+CLOCK_SKEW_MS = 60_000  # by which a worker's clock may differ from the server's
+
 
 class CostBound(Struct, frozen=True):
     """How far above what the policy expects a result's cost is believed (docs/reference/contracts.md#cost-bound)."""
@@ -33,8 +35,10 @@ class CostBound(Struct, frozen=True):
         return bound if bound > self.floor else self.floor
 
 
-def make_bill(result: ExecResult, known: Assignment, bound: float) -> UsageEvent:
-    """Return the event of an assignment's outcome. What the worker said otherwise stands beside it, and is not believed."""
+def make_bill(result: ExecResult, known: Assignment, bound: float, stored_ms: int) -> UsageEvent:
+    """Return the event of an assignment's outcome. What the worker said otherwise stands beside it, and is not believed.
+
+    `stored_ms`: when the result was first stored."""
     told_cost, told_provider_id = result.cost, result.provider_id
     return UsageEvent(
         tenant_id=known.tenant_id,
@@ -43,7 +47,7 @@ def make_bill(result: ExecResult, known: Assignment, bound: float) -> UsageEvent
         latency_ms=result.latency_ms,
         cost=told_cost if told_cost <= bound else bound,
         status=result.status,
-        timestamp=result.timestamp,
+        timestamp=bound_time(result.timestamp, known.requested_at_ms, stored_ms),
         trace_id=result.trace_id or known.trace_id,
         assignment_id=known.assignment_id,
         request_id=known.request_id,
@@ -51,6 +55,12 @@ def make_bill(result: ExecResult, known: Assignment, bound: float) -> UsageEvent
         told_cost=None if told_cost <= bound else told_cost,
         told_provider_id=None if told_provider_id == known.provider_id else told_provider_id,
     )
+
+
+def bound_time(told_ms: int, requested_ms: int, stored_ms: int) -> int:
+    """Return when the work was done: as told, where that lies between its request and its result; else the result's time."""
+    latest = stored_ms if stored_ms > requested_ms else requested_ms  # what a sender writes of a replay is bounded too
+    return told_ms if requested_ms - CLOCK_SKEW_MS <= told_ms <= latest + CLOCK_SKEW_MS else latest
 
 
 def make_marked_event(result: ExecResult) -> UsageEvent | Fault:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from router.contracts.adjustment import make_adjustment_effect
 from router.contracts.assignment import Assignment, assignment_id_of
+from router.contracts.first_stored import first_stored_ms
 from router.contracts.held_cost import make_held_notice
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, STAGE_TENANT
 from router.contracts.result import ExecResult, read_result
@@ -59,7 +60,7 @@ class ResultsMeter(Protocol):
         """Another message reported this outcome before, with the same content or not."""
 
     def on_overruled(self, field: str, event: UsageEvent) -> None:
-        """The result says otherwise than its assignment, which counts. `field`: provider_id | job_type."""
+        """The result says otherwise than its assignment, which counts. `field`: provider_id | job_type | timestamp."""
 
     def on_held(self, event: UsageEvent) -> None:
         """The event is booked at its bound, and what is above it is held."""
@@ -160,12 +161,12 @@ class ResultsHandler:
             return FOREIGN_TENANT_RETRY
         self._on_finished(known.assignment_id)
         rules = self._rules
-        event = make_bill(result, known, rules.bound.find(known))
+        event = make_bill(result, known, rules.bound.find(known), first_stored_ms(message))
         event_id = identity(event)
         seen = self._compare(message, event, event_id)
         if seen is FIRST:
             self._meter.on_outcome(event.status, event.provider_id, is_known=True)
-            if event.told_provider_id is not None or result.job_type != event.event_type:
+            if event.told_provider_id is not None or result.job_type != event.event_type or result.timestamp != event.timestamp:
                 self._compare_words(event, result)
         self._lessons.learn_from(known, result if event.told_cost is None else replace(result, cost=event.cost))
         if rules.usage_subject is None:
@@ -186,6 +187,8 @@ class ResultsHandler:
             self._meter.on_overruled("provider_id", event)
         if result.job_type is not None and result.job_type != event.event_type:
             self._meter.on_overruled("job_type", event)
+        if result.timestamp != event.timestamp:
+            self._meter.on_overruled("timestamp", event)
 
     def follow_first(self, event: UsageEvent, reservation: str | None) -> Done | None:
         """The event is stored, and the first of its identity."""

@@ -28,7 +28,9 @@ class Book:
     async def push(self, name: str, tenant: str = "acme") -> str:
         request = RouteRequest(tenant_id=tenant, message_type="chat", request_key=name, answer_id=name)
         assignment_id = assignment_id_of(tenant, name)
-        record = record_bytes(build_record(assignment_id, request, DECISION, subject="caf.exec.assign.v1", traceparent=None, content=None))
+        record = record_bytes(
+            build_record(assignment_id, request, DECISION, subject="caf.exec.assign.v1", traceparent=None, content=None, requested_at_ms=0)
+        )
         await self.put(key(assignment_id), record)
         return assignment_id
 

@@ -14,7 +14,13 @@ from tests.support.dead_letters import a_dead_letter, a_failed_message, a_stored
 from tests.support.workers import ASSIGNED
 
 KNOWN = "$KV.ROUTER_ASSIGNMENTS_KNOWN." + ids.key(ASSIGNED)
-RECORD = {"version": "1", "subject": "caf.exec.assign.v1", "headers": {"tenant_id": "acme"}, "assignment": {"assignment_id": ASSIGNED}}
+RECORD = {
+    "version": "1",
+    "subject": "caf.exec.assign.v1",
+    "headers": {"tenant_id": "acme"},
+    "requested_at_ms": 1_700_000_000_000,
+    "assignment": {"assignment_id": ASSIGNED},
+}
 FIRST = {"x-first-stored-ms": "1700000000000"}
 
 

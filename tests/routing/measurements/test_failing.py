@@ -1,14 +1,21 @@
 """A provider most of whose results fail is left out, but for a bounded share of probes, and is back soon after it recovers."""
 
+from itertools import count
+
 import pytest
 
+from router.contracts.decision import Decision, Refusal
 from router.contracts.failure_class import FailureClass
-from router.routing.measurements import ErrorCounts
-from router.routing.measurements.measured_provider import OVERDUE_S, PROBE_S, PROBE_SHARE
+from router.contracts.request import RouteRequest
+from router.routing.measurements import ErrorCounts, Measurements
+from router.routing.measurements.measured_provider import OVERDUE_REQUESTS, OVERDUE_S, PROBE_S, PROBE_SHARE
+from router.routing.policy import Averages, ProviderTracker, evaluate
 from tests.routing.measurements.test_choices import NAMES, Trouble, share
+from tests.support.breakers import SomeProviders
 from tests.support.measurements import TENANT, Simulation, SomeMeasurements
 from tests.support.policy import a_policy, a_provider
 
+RATE = 25.0  # requests a second of one instance
 COSTS = {"a": 0.001, "b": 0.002, "c": 0.003, "d": 0.004}
 FOUR = tuple(a_provider(name, 25, expected_cost=COSTS[name]) for name in NAMES)
 STRATEGIES = [
@@ -78,6 +85,56 @@ def test_a_probe_is_due_a_second_after_the_last_one_and_overdue_after_a_minute_o
     assert some.figures_of(TENANT)["a"].probe_share == 1
 
 
+def test_a_probe_is_overdue_after_as_many_requests_without_one_as_chance_rarely_takes() -> None:
+    some = SomeMeasurements()
+    some.report(times=20, ok=False)
+    for number in range(OVERDUE_REQUESTS):
+        assert some.figures().probe_share == PROBE_SHARE
+        some.on_assigned(TENANT, "b", f"b-{number}")
+    assert some.figures_of(TENANT)["a"].probe_share == 1
+    some.on_probe(TENANT, "a")
+    some.clock.at += PROBE_S
+    assert some.figures_of(TENANT)["a"].probe_share == PROBE_SHARE
+
+
+def test_several_that_fail_are_overdue_in_turn() -> None:
+    """Together they have no more probes than one has."""
+    some = SomeMeasurements()
+    for name in ("a", "c"):
+        some.report(name, times=20, ok=False)
+    for number in range(2 * OVERDUE_REQUESTS - 1):
+        some.on_assigned(TENANT, "b", f"b-{number}")
+    assert some.figures().probe_share == PROBE_SHARE
+    some.on_assigned(TENANT, "b", "b-last")
+    assert some.figures_of(TENANT)["a"].probe_share == 1
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES[:3])
+def test_behind_a_breaker_it_is_back_within_ten_seconds_too(strategy: dict[str, object]) -> None:
+    """Its probes were drawn by chance alone; where the breaker opened before the success rate had fallen there was none for a minute."""
+    slowest = 0.0
+    for seed in range(40):
+        simulated = GuardedSimulation(strategy, seed)
+        simulated.run(10, RATE, cost=COSTS.__getitem__)
+        simulated.trouble.failing = "a"
+        simulated.run(5 + seed / 10, RATE, cost=COSTS.__getitem__)
+        simulated.trouble.failing, well_at = None, simulated.clock.at
+        while not simulated.is_back() and simulated.clock.at < well_at + 60:
+            simulated.run(0.25, RATE, cost=COSTS.__getitem__)
+        slowest = max(slowest, simulated.clock.at - well_at)
+    assert slowest <= 10
+
+
+@pytest.mark.parametrize("rate", [5, 25])
+def test_a_failing_one_has_few_requests_at_any_rate(rate: float) -> None:
+    trouble = Trouble()
+    simulated = Simulation(a_policy(*FOUR, strategy=STRATEGIES[0]), trouble)
+    simulated.run(100)
+    trouble.failing = "a"
+    simulated.run(20)
+    assert share(simulated.run(4000 / rate, rate), "a") <= 0.02
+
+
 def test_what_is_not_the_providers_fault_makes_it_neither_fail_nor_recover() -> None:
     some = SomeMeasurements()
     for which in (FailureClass.REQUEST, FailureClass.RATE_LIMIT, FailureClass.CANCELLED):
@@ -100,6 +157,34 @@ def test_another_instance_learns_who_fails_and_who_has_recovered() -> None:
     _share(one, other)
     assert not other.figures().is_failing
     assert other.figures().recent_success_rate == 1
+
+
+class GuardedSimulation(Simulation):
+    """One instance with a breaker whose openings last three seconds."""
+
+    def __init__(self, strategy: dict[str, object], seed: int) -> None:
+        policy = a_policy(*FOUR, strategy=strategy, circuit_breaker={"enabled": True, "timeout_ms": 3000})
+        self.trouble = Trouble()
+        super().__init__(policy, self.trouble)
+        self._numbers = count(seed * 1_000_000)
+        some = SomeProviders(policy, clock=self.clock)
+        self._known = ProviderTracker(Averages(), some.breakers, some.limits, self.instances[0])
+
+    def is_back(self) -> bool:
+        return not self.instances[0].figures().is_failing and self._known.breakers.find_not_closed(TENANT) is None
+
+    def evaluate(self, request: RouteRequest, measurements: Measurements) -> Decision | Refusal:
+        known, figures = self._known, measurements.figures_of(TENANT)
+        decided = evaluate(self.policy, request, states=known.states_of(TENANT), figures=figures, now=self.clock.at)
+        if isinstance(decided, Decision):
+            known.on_decision(TENANT, decided)
+        return decided
+
+    def report(self, instance: SomeMeasurements, provider: str, name: str, latency_ms: float, cost: float, *, ok: bool) -> None:
+        outcome = {"status": "success" if ok else "error", "error_code": None if ok else "503", "retry_after_ms": None}
+        self._known.observe(
+            TENANT, provider, latency_ms=round(latency_ms), cost=cost, assignment_id=name, listed_cost=COSTS[provider], **outcome
+        )
 
 
 def _share(one: SomeMeasurements, other: SomeMeasurements) -> None:

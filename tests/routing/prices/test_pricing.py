@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from router.contracts.provider_request import ProviderRequest
 from router.routing.prices import Price, PriceList, PriceTable, Pricing, parse_price
 from router.routing.prices.pricing import OPTIONS, list_prompts
@@ -35,6 +37,53 @@ def cut(pricing: Pricing, tenant: str) -> int | None:
     attempt = pricing.open(a_request(tenant), at=0.0)
     attempt.take(ANSWER, {})
     return attempt.conclude(0.1, is_complete=False).output_tokens
+
+
+ODD = "internationalization responsibility " * 20  # a token a word: below half of what is documented
+
+
+def cut_long(pricing: Pricing, *, told: str | None = None) -> int:
+    """A cut stream of many times the text: its prompt and its answer are estimated; in nanos."""
+    attempt = pricing.open(a_request("hostile", ANSWER * 50), at=0.0)
+    attempt.take(ANSWER * 50, {} if told is None else {"cost": told})
+    return attempt.conclude(0.1, is_complete=False).nanos
+
+
+def teach_odd(pricing: Pricing, *, text: str = ODD, times: int = 40, **usage: str) -> int:
+    """Whole answers in which the provider tells a token a word; what they cost together, in nanos."""
+    told = {"prompt_tokens": str(len(text.split())), "completion_tokens": str(len(text.split()))}
+    paid = 0
+    for _ in range(times):
+        attempt = pricing.open(a_request("hostile", text), at=0.0)
+        attempt.take(text, {**told, **usage})
+        paid += attempt.conclude(0.1, is_complete=True).nanos
+    return paid
+
+
+def test_a_few_odd_answers_make_no_cut_stream_cheaper() -> None:
+    before, pricing = cut_long(a_pricing(a_price())), a_pricing(a_price())
+    teach_odd(pricing)
+    assert cut_long(pricing) == before
+
+
+def test_a_tenant_pays_for_odd_texts_at_least_what_they_save() -> None:
+    """However many it pays for first, and however many streams it cuts then."""
+    before = cut_long(a_pricing(a_price()))
+    for times in (60, 300, 1000):
+        pricing, streams = a_pricing(a_price()), 40
+        paid = teach_odd(pricing, text=ODD * 10, times=times)
+        saved = sum(before - cut_long(pricing) for _ in range(streams))
+        assert 0 <= saved <= paid
+
+
+@pytest.mark.parametrize("usage", [{"cached_tokens": "40"}, {"cost": "0"}])
+def test_odd_texts_that_were_not_paid_for_save_nothing(usage: Mapping[str, str]) -> None:
+    """Cached tokens are cheap, and a cost that the price believes is not of the tokens."""
+    price = a_price(trust="told") if "cost" in usage else a_price(cached_input="0", output="0")
+    pricing = a_pricing(price)
+    before = cut_long(a_pricing(price))
+    teach_odd(pricing, text=ODD, times=1000, **usage)
+    assert cut_long(pricing) == before
 
 
 def test_the_told_model_chooses_the_price_and_the_registry_s_until_then() -> None:

@@ -22,7 +22,9 @@ def taught(*texts: tuple[str, float], pieces: int = 0, samples: int = 20) -> Tok
     ratio = TokenRatio()
     for _ in range(samples):
         for text, times in texts:
-            ratio.learn(counts(text), pieces, round(times * weigh(counts(text))))
+            told = round(times * weigh(counts(text)))
+            ratio.learn(counts(text), pieces, told)
+            ratio.add_room(counts(text), told)
     return ratio
 
 
@@ -43,6 +45,24 @@ def test_each_kind_of_character_has_a_ratio_of_its_own() -> None:
     ratio = taught((ENGLISH, 1.5), (CHINESE, 0.6), (CODE, 2.0))
     for text, expected in ((ENGLISH, 1.5), (CHINESE, 0.6), (CODE, 2.0)):
         assert times(ratio, text) == pytest.approx(expected, rel=0.03)
+
+
+def test_what_is_estimated_below_the_documented_count_was_told_below_it_and_billed() -> None:
+    ratio, text = taught((ENGLISH, 0.6)), counts(ENGLISH)
+    low = ratio.estimate(text, 0)
+    estimates = []
+    for _ in range(20):
+        estimates.append(ratio.estimate(text, 0))
+        ratio.take_room(text, 0)
+    documented = round(weigh(text))
+    assert set(estimates) == {low, documented}
+    assert estimates.count(low) * documented <= 20 * round(0.6 * documented)
+
+
+def test_a_ratio_above_the_documented_one_takes_no_room() -> None:
+    ratio = taught((ENGLISH, 1.5))
+    ratio.take_room(counts(ENGLISH), 0)
+    assert (ratio.room, times(ratio, ENGLISH)) == (0, pytest.approx(1.5, rel=0.03))
 
 
 def test_pieces_of_about_a_token_are_taken_for_tokens() -> None:

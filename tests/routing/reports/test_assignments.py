@@ -8,7 +8,7 @@ from router.contracts.request import RouteRequest
 from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
 from router.routing.reports import AssignmentCache
-from tests.support.workers import ASSIGNED, DECISION, an_assignment
+from tests.support.workers import ASSIGNED, DECISION, REQUESTED_MS, an_assignment
 
 REQUEST = RouteRequest(tenant_id="acme", message_type="chat", payload=1, request_key="r-1", answer_id="r-1", trace_id="t-1")
 
@@ -30,7 +30,13 @@ def itself(known: Assignment | None) -> Assignment | None:
 
 
 def a_bucket() -> Bucket:
-    return Bucket(**{ASSIGNED: record_bytes(build_record(ASSIGNED, REQUEST, DECISION, subject="s", traceparent=None, content=None))})
+    return Bucket(
+        **{
+            ASSIGNED: record_bytes(
+                build_record(ASSIGNED, REQUEST, DECISION, subject="s", traceparent=None, content=None, requested_at_ms=REQUESTED_MS)
+            )
+        }
+    )
 
 
 async def test_what_was_looked_up_is_at_hand() -> None:

@@ -7,7 +7,8 @@ from router.contracts.usage import UsageEvent, assignment_identity, identity
 from router.core.message import Message
 from router.core.outcome import Fault
 from router.routing.reports import CostBound, make_bill, make_marked_event, make_usage_effect
-from tests.support.workers import ASSIGNED, a_result, an_assignment, in_every_form
+from router.routing.reports.metering import CLOCK_SKEW_MS, bound_time
+from tests.support.workers import ASSIGNED, REQUESTED_MS, a_result, an_assignment, in_every_form
 
 
 def result_of(message: Message) -> ExecResult:
@@ -24,7 +25,7 @@ def event_of(message: Message) -> UsageEvent:
 
 
 def bill_of(message: Message, bound: float = 1.0, **known: object) -> UsageEvent:
-    return make_bill(result_of(message), an_assignment(**known), bound)
+    return make_bill(result_of(message), an_assignment(**known), bound, message.stored_ms)
 
 
 @pytest.mark.parametrize("fields", [{}, {"status": "error", "cost": 0.0, "latency_ms": 0}, {"cost": 1e-9, "timestamp": 0}])
@@ -61,6 +62,21 @@ def test_what_the_result_says_as_the_assignment_does_is_not_repeated() -> None:
     event = bill_of(a_result())
     assert (event.told_provider_id, event.told_cost, event.is_correlated) == (None, None, True)
     assert bill_of(a_result(provider_id=None)).told_provider_id is None
+
+
+@pytest.mark.parametrize(
+    ("told", "stored", "booked"),
+    [
+        (5_000, 9_000, 5_000),
+        (-CLOCK_SKEW_MS, 9_000, -CLOCK_SKEW_MS),
+        (-CLOCK_SKEW_MS - 1, 9_000, 9_000),
+        (9_000 + CLOCK_SKEW_MS, 9_000, 9_000 + CLOCK_SKEW_MS),
+        (9_001 + CLOCK_SKEW_MS, 9_000, 9_000),
+        (-CLOCK_SKEW_MS - 1, -50_000, 0),  # a sender says of its own message that it is a replay
+    ],
+)
+def test_work_is_done_between_its_request_and_its_result(told: int, stored: int, booked: int) -> None:
+    assert bound_time(REQUESTED_MS + told, REQUESTED_MS, REQUESTED_MS + stored) == REQUESTED_MS + booked
 
 
 def test_an_unknown_assignments_event_is_marked_and_names_no_identity_of_its_own() -> None:

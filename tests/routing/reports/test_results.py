@@ -18,7 +18,7 @@ from tests.support.requests import a_message
 from tests.support.workers import FakeKnownAssignments, RecordedOutcomes, a_result, an_assignment
 
 STORED_NS = a_result().stored_ns
-EVENT = make_bill(read_result(a_result()).found, an_assignment(), 1.0)  # type: ignore[arg-type]
+EVENT = make_bill(read_result(a_result()).found, an_assignment(), 1.0, 1_700_000_000_123)  # type: ignore[arg-type]
 
 
 def handled(message: Message, known: FakeKnownAssignments | None = None, heard: RecordedOutcomes | None = None, **rules: object) -> Outcome:
