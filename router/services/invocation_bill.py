@@ -60,7 +60,7 @@ class OpenAttempt(Struct):
 
     record: InvocationRecord
     sequence: int | None  # None: nothing is metered
-    is_bill: bool
+    claim: int | None  # the revision of its assignment's key; None: it is not its assignment's bill
     reservation: InvocationReservation
     priced: PricedAttempt
     begun: float
@@ -107,17 +107,17 @@ class InvocationBill:
         known = await self._find_assignment() if parts.is_on else None
         if known is not None:
             record = replace(record, assignment_id=known.assignment_id, assigned_request_id=known.request_id)
-        is_bill = known is not None and await self._claim(record)
+        claim = await self._claim(record) if known is not None else None
         reservation: InvocationReservation | None = None
         try:
             assigned = known.reservation if known is not None else None
-            reservation = await parts.budgets.reserve(self._request, expected, assigned, is_bill=is_bill)
+            reservation = await parts.budgets.reserve(self._request, expected, assigned, is_bill=claim is not None)
             record = replace(record, reservation=reservation.header)
             sequence = await parts.store.keep(record) if parts.is_on else None
         except BaseException:  # a cancellation as well: the provider is not asked, so what was taken for it goes back
-            self._take_back(record, reservation, is_bill=is_bill)
+            self._take_back(record, reservation, claim)
             raise
-        self._attempt = OpenAttempt(record, sequence, is_bill, reservation, priced, self._now())
+        self._attempt = OpenAttempt(record, sequence, claim, reservation, priced, self._now())
         crashpoint("invocation_recorded")
 
     def take(self, data: str | bytes, metadata: Mapping[str, str]) -> None:
@@ -135,7 +135,7 @@ class InvocationBill:
         if attempt is None:
             return
         if not (was_sent or attempt.has_come):
-            self._take_back(attempt.record, attempt.reservation, is_bill=attempt.is_bill)
+            self._take_back(attempt.record, attempt.reservation, attempt.claim)
             if attempt.sequence is not None:
                 self._parts.store.forget(attempt.sequence)
             return
@@ -192,13 +192,13 @@ class InvocationBill:
         is_its_own = known is not None and (known.tenant_id, known.provider_id) == (request.tenant_id, request.provider_id)
         return known if is_its_own else None
 
-    async def _claim(self, record: InvocationRecord) -> bool:
+    async def _claim(self, record: InvocationRecord) -> int | None:
         return await _ask_or_refuse(self._parts.claims.claim(record.assignment_id or "", record.key))
 
-    def _take_back(self, record: InvocationRecord, reservation: InvocationReservation | None, *, is_bill: bool) -> None:
+    def _take_back(self, record: InvocationRecord, reservation: InvocationReservation | None, claim: int | None) -> None:
         """It reached no provider."""
-        if is_bill and record.assignment_id is not None:
-            self._parts.claims.release(record.assignment_id)
+        if claim is not None and record.assignment_id is not None:
+            self._parts.claims.release(record.assignment_id, claim)
         if reservation is not None:
             reservation.release()
 
@@ -206,11 +206,11 @@ class InvocationBill:
         store, at_ms = self._parts.store, round(self._parts.clock() * 1000)
         record, latency_ms = replace(attempt.record, reservation=attempt.reservation.header), round((self._now() - attempt.begun) * 1000)
         event = make_attempt_event(record, usage, status, latency_ms=latency_ms, timestamp=at_ms)
-        is_bill = status == SUCCESS and (attempt.is_bill or await self._take_over(record))
-        if attempt.is_bill and not is_bill and record.assignment_id is not None:
+        is_bill = status == SUCCESS and (attempt.claim is not None or await self._take_over(record))
+        is_further = attempt.claim is not None and not is_bill  # the reservation stays its assignment's
+        if is_further and record.assignment_id is not None:
             with suppress(BrokerUnavailable, StorageFull):
                 await self._parts.claims.end(record.assignment_id, record.key)
-        is_further = attempt.is_bill and not is_bill  # the reservation stays its assignment's
         if not await store.meter(record, event, is_bill=is_bill or is_further, has_other_bill=is_further):
             return False
         crashpoint("invocation_metered")

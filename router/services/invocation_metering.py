@@ -25,7 +25,7 @@ class InvocationMetering:
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """For the duration of the block. Raises BrokerUnavailable."""
-        async with self._parts.store.open():
+        async with self._parts.store.open(), self._parts.claims.open():
             yield
 
     def is_paused(self, tenant_id: str) -> bool:

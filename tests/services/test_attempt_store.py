@@ -53,6 +53,9 @@ class Bench:
         for name in (f"KV_{self.bucket}", f"KV_{self.assignments}", self.usage):
             await self.nc.jsm().delete_stream(name)
 
+    async def put_claim(self, assignment_id: str, record: InvocationRecord) -> None:
+        await self.nc.jetstream().publish(f"$KV.{self.assignments}.{invoked_key(assignment_id)}", record.key.encode())
+
     async def count_records(self) -> int:
         return (await self.nc.jsm().stream_info(f"KV_{self.bucket}")).state.messages
 
@@ -127,7 +130,7 @@ async def test_an_event_older_than_the_duplicate_window_is_not_metered_again(ben
 @pytest.mark.parametrize("is_old", [False, True])
 async def test_an_attempt_that_finds_its_assignment_billed_by_a_worker_has_an_identity_of_its_own(bench: Bench, *, is_old: bool) -> None:
     record = a_record(assignment_id="a-1", begun_ms=0 if is_old else round(NOW * 1000) - 10, reservation="life 7 chat month#3")
-    assert await bench.claims.claim("a-1", record.key)
+    assert await bench.claims.claim("a-1", record.key) is not None
     await bench.store.keep(record)
     billed = assignment_identity("acme", "a-1")
     reported = json.dumps({"event_id": billed, "cost": 0.0, "status": "success"}).encode()
@@ -143,7 +146,7 @@ async def test_an_attempt_that_finds_its_assignment_billed_by_a_worker_has_an_id
 async def test_an_attempt_that_lost_its_assignment_leaves_the_reservation_to_the_bill(bench: Bench, after: str) -> None:
     """Its record has the header of the assignment's reservation, which ends once: with the bill."""
     record, other = a_record(assignment_id="a-1", reservation="life 7 chat month#3"), a_record(assignment_id="a-1")
-    assert await bench.claims.claim("a-1", record.key)
+    assert await bench.claims.claim("a-1", record.key) is not None
     await bench.store.keep(record)
     await bench.nc.jetstream().publish(f"$KV.{bench.assignments}.{invoked_key('a-1')}", ENDED)
     if after == "take over":
@@ -169,9 +172,9 @@ async def test_a_record_that_cannot_be_read_stays_and_stops_no_other(bench: Benc
 async def test_where_a_router_died_the_attempt_that_ended_well_is_the_bill(bench: Bench) -> None:
     """The worker asks again, and its result has the assignment's identity: it must be the duplicate of what was answered."""
     first, second = a_record(assignment_id="a-1"), a_record(assignment_id="a-1")
-    assert await bench.claims.claim("a-1", first.key)
+    assert await bench.claims.claim("a-1", first.key) is not None
     await bench.store.keep(first)  # its router died
-    assert not await bench.claims.claim("a-1", second.key)
+    assert await bench.claims.claim("a-1", second.key) is None
     assert await bench.claims.take_over("a-1", second.key)
     await bench.store.meter(second, an_event(second), is_bill=True)
     await bench.unfinished.meter_due()
@@ -180,7 +183,7 @@ async def test_where_a_router_died_the_attempt_that_ended_well_is_the_bill(bench
 
 async def test_an_attempt_that_ended_keeps_its_assignment(bench: Bench) -> None:
     first, second = a_record(assignment_id="a-1"), a_record(assignment_id="a-1")
-    assert await bench.claims.claim("a-1", first.key)
+    assert await bench.claims.claim("a-1", first.key) is not None
     bench.store.forget(await bench.store.keep(first))
     await until(lambda: _is_empty(bench))
     assert not await bench.claims.take_over("a-1", second.key)
@@ -190,7 +193,7 @@ async def test_an_attempt_that_ended_keeps_its_assignment(bench: Bench) -> None:
 async def test_the_end_of_an_attempt_takes_nothing_from_the_one_that_took_its_place(bench: Bench) -> None:
     """Else a third one could be stored under the assignment's identity again, beyond the duplicate window, and cost nothing."""
     first, second, third = (a_record(assignment_id="a-1") for _ in range(3))
-    assert await bench.claims.claim("a-1", first.key)
+    assert await bench.claims.claim("a-1", first.key) is not None
     await bench.store.keep(first)  # it goes on
     assert await bench.claims.take_over("a-1", second.key)
     await bench.claims.end("a-1", first.key)
@@ -198,12 +201,54 @@ async def test_the_end_of_an_attempt_takes_nothing_from_the_one_that_took_its_pl
     assert not await bench.claims.take_over("a-1", third.key)
 
 
+async def test_what_reached_no_provider_gives_back_its_own_claim_alone(bench: Bench) -> None:
+    """Else the one that took its place loses it, and a third one could be stored under the assignment's identity again, for nothing."""
+    first, second, third = (a_record(assignment_id="a-1") for _ in range(3))
+    claimed = await bench.claims.claim("a-1", first.key)
+    assert claimed is not None
+    await bench.store.keep(first)
+    assert await bench.claims.take_over("a-1", second.key)
+    bench.claims.release("a-1", claimed)
+    assert await bench.claims.claim("a-1", third.key) is None
+    assert await bench.claims.has(second)
+
+
+async def test_after_a_release_the_next_attempt_is_the_first(bench: Bench) -> None:
+    first, second = a_record(assignment_id="a-1"), a_record(assignment_id="a-1")
+    claimed = await bench.claims.claim("a-1", first.key)
+    assert claimed is not None
+    bench.claims.release("a-1", claimed)
+    assert await bench.claims.claim("a-1", second.key) is not None
+    assert await bench.claims.has(second)
+
+
+@pytest.mark.parametrize("taken", [False, True])
+async def test_a_claim_whose_caller_is_cancelled_is_given_back_unless_another_attempt_has_it(bench: Bench, *, taken: bool) -> None:
+    """It may be stored all the same, and its attempt never was: the assignment would wait for its bill for ever."""
+    first, second, third = (a_record(assignment_id="a-1") for _ in range(3))
+    async with bench.claims.open():
+        await _cancel_claim(bench, first)
+        if taken:
+            await bench.put_claim("a-1", second)
+        await until(lambda: not bench.claims.unsure)
+    assert not await bench.claims.has(first)
+    assert await bench.claims.has(second) is taken
+    assert (await bench.claims.claim("a-1", third.key) is None) is taken
+
+
+async def test_a_claim_that_is_in_doubt_when_its_process_stops_is_given_back(bench: Bench) -> None:
+    first, second = a_record(assignment_id="a-1"), a_record(assignment_id="a-1")
+    async with bench.claims.open():
+        await _cancel_claim(bench, first)
+    assert await bench.claims.claim("a-1", second.key) is not None
+
+
 async def test_after_the_report_no_attempt_has_the_assignment(bench: Bench) -> None:
     first, second = a_record(assignment_id="a-1"), a_record(assignment_id="a-1")
-    assert await bench.claims.claim("a-1", first.key)
+    assert await bench.claims.claim("a-1", first.key) is not None
     await bench.claims.end("a-1", first.key)
     bench.claims.mark_reported("a-1")
-    assert not await bench.claims.claim("a-1", second.key)
+    assert await bench.claims.claim("a-1", second.key) is None
     assert not await bench.claims.take_over("a-1", second.key)
 
 
@@ -259,6 +304,24 @@ def _refuse(err_code: int) -> Callable[[Sequence[Effect], PublishCallback], None
         callback(NotPublished("", err_code, "as told"))
 
     return publish
+
+
+async def _cancel_claim(bench: Bench, record: InvocationRecord) -> None:
+    """The claim is stored, and its publish ack does not come before its caller is cancelled."""
+    is_stored, write = asyncio.Event(), bench.claims._claims._write
+
+    async def store_and_wait(key: str, value: bytes, headers: dict[str, str], last: int) -> int:
+        await write(key, value, headers, last)
+        is_stored.set()
+        return await asyncio.get_running_loop().create_future()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bench.claims._claims, "_write", store_and_wait)
+        claiming = asyncio.create_task(bench.claims.claim(record.assignment_id or "", record.key))
+        await is_stored.wait()
+        claiming.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await claiming
 
 
 async def _is_empty(bench: Bench) -> bool:
