@@ -19,7 +19,7 @@ from contextlib import asynccontextmanager, suppress
 
 from router.contracts.assignment_record import invoked_key, reported_key
 from router.contracts.invocation_record import InvocationRecord
-from router.core.errors import BrokerUnavailable, Conflict, RouterError
+from router.core.errors import BrokerUnavailable, Conflict, RouterError, StorageFull
 from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import EXPECTED, PURGE, DocumentBucket
@@ -35,7 +35,7 @@ MAX_UNSURE = 10_000  # claims of which it is not known whether they are stored
 
 
 class AssignmentClaims:
-    """`assignments`, `invocations`: the buckets. Everything but `release` raises BrokerUnavailable."""
+    """`assignments`, `invocations`: the buckets. `claim`, `has` and `take_over` raise BrokerUnavailable."""
 
     def __init__(self, jetstream: JetStream, assignments: str, invocations: str) -> None:
         self._jetstream = jetstream
@@ -81,11 +81,14 @@ class AssignmentClaims:
         self._jetstream.connection.publish_nowait(self._prefix + reported_key(assignment_id), REPORTED)
 
     async def end(self, assignment_id: str, attempt: str) -> None:
-        """By the attempt that had it first, unless another one took it over. Where this is lost, the assignment is billed by its result."""
-        entry = await self._claims.get(invoked_key(assignment_id))
-        if entry is not None and entry.value == attempt.encode():
-            with suppress(Conflict):
-                await self._claims.put(entry.key, ENDED, revision=entry.revision)
+        """By the attempt that had it first, unless another one took it over. Where it cannot be written now, it is given back later."""
+        try:
+            entry = await self._claims.get(invoked_key(assignment_id))
+            if entry is not None and entry.value == attempt.encode():
+                with suppress(Conflict):
+                    await self._claims.put(entry.key, ENDED, revision=entry.revision)
+        except (BrokerUnavailable, StorageFull):
+            self._doubt(assignment_id, attempt)
 
     def release(self, assignment_id: str, revision: int) -> None:
         """By the attempt that claimed it at this revision; nothing where another one has the key since.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
-from contextlib import suppress
 from typing import TypeVar
 
 from msgspec import Struct
@@ -209,8 +208,7 @@ class InvocationBill:
         is_bill = status == SUCCESS and (attempt.claim is not None or await self._take_over(record))
         is_further = attempt.claim is not None and not is_bill  # the reservation stays its assignment's
         if is_further and record.assignment_id is not None:
-            with suppress(BrokerUnavailable, StorageFull):
-                await self._parts.claims.end(record.assignment_id, record.key)
+            await self._parts.claims.end(record.assignment_id, record.key)
         if not await store.meter(record, event, is_bill=is_bill or is_further, has_other_bill=is_further):
             return False
         crashpoint("invocation_metered")

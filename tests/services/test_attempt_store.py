@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
@@ -11,6 +12,7 @@ from nats.aio.client import Client
 from router.contracts.assignment_record import invoked_key
 from router.contracts.invocation_record import InvocationRecord, draw_attempt_id, record_bytes
 from router.contracts.usage import USAGE_SUBJECT, UsageEvent, assignment_identity
+from router.core.errors import BrokerUnavailable
 from router.core.message import Effect
 from router.delivery.acked_publisher import NotPublished, PublishCallback
 from router.delivery.api import JetStream
@@ -179,6 +181,39 @@ async def test_where_a_router_died_the_attempt_that_ended_well_is_the_bill(bench
     await bench.store.meter(second, an_event(second), is_bill=True)
     await bench.unfinished.meter_due()
     assert await bench.read_events() == [(assignment_identity("acme", "a-1"), 0.25, "success"), (first.event_id, 0.005, "timeout")]
+
+
+async def test_a_bill_whose_router_died_before_it_deleted_the_record_is_no_second_one(bench: Bench) -> None:
+    """The worker asked again, and the second attempt took the key: the first one has its event all the same."""
+    bench.now = time.time()  # the server's own clock says when an event was stored
+    begun_ms = round(bench.now * 1000) - 10
+    first, second = (a_record(assignment_id="a-1", begun_ms=begun_ms, deadline_ms=begun_ms - 30_000) for _ in range(2))
+    assert await bench.claims.claim("a-1", first.key) is not None
+    await bench.store.keep(first)
+    await bench.store.meter(first, an_event(first), is_bill=True)
+    assert await bench.claims.take_over("a-1", second.key)
+    await bench.store.meter(second, an_event(second, 0.5), is_bill=True)
+    stored = await bench.read_events()
+    assert stored == [(assignment_identity("acme", "a-1"), 0.25, "success"), (second.event_id, 0.5, "success")]
+    await bench.unfinished.meter_due()
+    assert await bench.read_events() == stored
+    await until(lambda: _is_empty(bench))
+
+
+async def test_an_end_that_cannot_be_written_now_is_written_later(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the key stays with an attempt that is no bill, and the one that ends well is billed beside the worker's result."""
+    first, second = a_record(assignment_id="a-1"), a_record(assignment_id="a-1")
+    assert await bench.claims.claim("a-1", first.key) is not None
+
+    async def is_away(*_: object, **__: object) -> int:
+        raise BrokerUnavailable("away")
+
+    async with bench.claims.open():
+        with monkeypatch.context() as patch:
+            patch.setattr(bench.claims._claims, "put", is_away)
+            await bench.claims.end("a-1", first.key)
+        await until(lambda: not bench.claims.unsure)
+    assert await bench.claims.claim("a-1", second.key) is not None
 
 
 async def test_an_attempt_that_ended_keeps_its_assignment(bench: Bench) -> None:
