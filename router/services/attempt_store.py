@@ -26,7 +26,7 @@ from router.core.ids import bucket_prefix
 from router.core.message import Effect
 from router.core.outcome import PublishAck
 from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishAcks
-from router.delivery.api import JetStream
+from router.delivery.api import TOO_LARGE, TOO_LARGE_CODES, JetStream
 from router.delivery.storing import open_publisher
 from router.operations.observability import LogRateLimit, events, logs
 from router.routing.extensions.failure import InvocationRefused
@@ -41,7 +41,7 @@ from router.routing.reports.invocation_events import (
 log = logs.logger(__name__)
 
 PAUSE_S = 1.0  # after what could not be stored
-TOO_LARGE = 10054  # the server's number for a message that this stream never takes: its tenant alone waits
+HEAD_BYTES = 64  # of a header block, beside its headers
 DELETE_EVERY_S = 1.0
 MAX_PAUSED = 1_000  # tenants
 MAX_UNSURE = 10_000  # records of which it is not known whether they are stored
@@ -88,13 +88,17 @@ class AttemptStore:
                 kept.set_result(one)
 
         if self._publisher is not None:
-            self._publisher.publish([self._make_record(record)], on_answer)
+            effect = self._make_record(record)
+            if self._is_too_large(effect):
+                self._pause(_make_too_large(effect), record)
+                raise _make_unmetered()
+            self._publisher.publish([effect], on_answer)
             result = await kept
             if isinstance(result, PublishAck):
                 return result.sequence
             self._pause(result, record)
             self._doubt(record)
-        raise InvocationRefused(OVERLOADED, "Invocations cannot be metered now; try again", {})
+        raise _make_unmetered()
 
     async def meter(self, record: InvocationRecord, event: UsageEvent, *, is_bill: bool, has_other_bill: bool = False) -> bool:
         """Store the event of an attempt; whether it is stored.
@@ -144,15 +148,20 @@ class AttemptStore:
     async def _publish(self, effect: Effect, record: InvocationRecord) -> PublishAck | NotPublished:
         if self._publisher is None:
             return NotPublished(effect.subject, 0, "invocations are not served")
-        result = await self._publisher.publish_and_wait([effect])
+        result = _make_too_large(effect) if self._is_too_large(effect) else await self._publisher.publish_and_wait([effect])
         if not isinstance(result, NotPublished):
             return result[0]
         self._pause(result, record)
         return result
 
+    def _is_too_large(self, effect: Effect) -> bool:
+        """Whether the server would close the connection for it, and so end each invocation that is under way over it."""
+        head = sum(len(name) + len(value) + 4 for name, value in effect.headers.items()) + len(effect.id) + HEAD_BYTES
+        return len(effect.data) + head > self._jetstream.connection.max_payload
+
     def _pause(self, result: NotPublished, record: InvocationRecord) -> None:
         until = self._now() + PAUSE_S
-        if result.err_code == TOO_LARGE:
+        if result.err_code in TOO_LARGE_CODES:  # the stream never takes it: its tenant alone waits
             self._paused.put(record.tenant_id, until, until, self._now(), owner=record.tenant_id)
         else:
             self._paused_until = until
@@ -180,6 +189,14 @@ class AttemptStore:
     def _doubt(self, record: InvocationRecord) -> None:
         if len(self._unsure) < MAX_UNSURE:  # beyond it, the oldest ones are metered as estimates
             self._unsure[self._prefix + record.key] = None
+
+
+def _make_unmetered() -> InvocationRefused:
+    return InvocationRefused(OVERLOADED, "Invocations cannot be metered now; try again", {})
+
+
+def _make_too_large(effect: Effect) -> NotPublished:
+    return NotPublished(effect.subject, TOO_LARGE, "larger than the server takes")
 
 
 def _is_stored(result: PublishAck | NotPublished) -> bool:

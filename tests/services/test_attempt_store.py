@@ -15,13 +15,13 @@ from router.contracts.usage import USAGE_SUBJECT, UsageEvent, assignment_identit
 from router.core.errors import BrokerUnavailable
 from router.core.message import Effect
 from router.delivery.acked_publisher import NotPublished, PublishCallback
-from router.delivery.api import JetStream
+from router.delivery.api import TOO_LARGE_CODES, JetStream
 from router.delivery.topology import bucket
 from router.routing.extensions.failure import InvocationRefused
 from router.routing.prices import PricedUsage
 from router.routing.reports.invocation_events import make_attempt_event, make_unfinished_event
 from router.services.assignment_claims import ENDED, AssignmentClaims
-from router.services.attempt_store import TOO_LARGE, AttemptStore
+from router.services.attempt_store import AttemptStore
 from router.services.unfinished_invocations import UnfinishedInvocations
 from tests.support.delivery import connected
 from tests.support.router_streams import read_stream
@@ -287,10 +287,11 @@ async def test_after_the_report_no_attempt_has_the_assignment(bench: Bench) -> N
     assert not await bench.claims.take_over("a-1", second.key)
 
 
-async def test_what_one_tenant_cannot_store_pauses_no_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("code", sorted(TOO_LARGE_CODES))
+async def test_what_one_tenant_cannot_store_pauses_no_other(bench: Bench, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     publisher = bench.store._publisher
     assert publisher is not None
-    monkeypatch.setattr(publisher, "publish", _refuse(TOO_LARGE))
+    monkeypatch.setattr(publisher, "publish", _refuse(code))
     with pytest.raises(InvocationRefused):
         await bench.store.keep(a_record("hog"))
     assert bench.store.is_paused("hog")
@@ -299,6 +300,21 @@ async def test_what_one_tenant_cannot_store_pauses_no_other(bench: Bench, monkey
     with pytest.raises(InvocationRefused):
         await bench.store.keep(a_record("hog"))
     assert bench.store.is_paused("quiet")
+
+
+async def test_what_the_server_takes_from_no_client_is_not_sent_and_pauses_its_tenant_alone(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server would close the connection for it, and each invocation that is under way over it."""
+    connection = bench.store._jetstream.connection
+    kept = a_record("kept")
+    await bench.store.keep(kept)
+    monkeypatch.setattr(connection, "_max_payload", 100)
+    with pytest.raises(InvocationRefused):
+        await bench.store.keep(a_record("hog"))
+    assert not await bench.store.meter(kept, an_event(kept), is_bill=False)
+    assert [bench.store.is_paused(tenant) for tenant in ("hog", "kept", "quiet")] == [True, True, False]
+    assert (await bench.count_records(), await bench.read_events()) == (1, [])
 
 
 async def test_a_record_of_which_nothing_is_known_is_deleted_for_its_call_is_not_made(

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from router.core.errors import BrokerRefused, Conflict, Poison, StorageFull
 from router.core.ids import bucket_prefix
-from router.delivery.api import STORAGE_FULL_CODES, WRONG_LAST_SEQUENCE, JetStream, nanos
+from router.delivery.api import STORAGE_FULL_CODES, TOO_LARGE_CODES, WRONG_LAST_SEQUENCE, JetStream, nanos
 from router.delivery.buckets.entries import BucketEntry, DeletedKey, read_entry
 from router.delivery.buckets.unavailable import unavailable_bucket
 from router.delivery.buckets.watcher import KvWatcher
 
-TOO_LARGE = 10054
 PURGE = {"KV-Operation": "PURGE", "Nats-Rollup": "sub"}
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 
@@ -97,7 +96,7 @@ class DocumentBucket:
         except BrokerRefused as exc:
             if exc.err_code in WRONG_LAST_SEQUENCE:
                 raise Conflict(f"{key} was written by another client") from exc
-            if exc.err_code == TOO_LARGE:
+            if exc.err_code in TOO_LARGE_CODES:
                 raise Poison("the document is larger than its bucket allows") from exc
             if exc.err_code in STORAGE_FULL_CODES:
                 raise StorageFull(f"bucket {self.bucket} is full") from exc
