@@ -35,7 +35,7 @@ MAX_UNSURE = 10_000  # claims of which it is not known whether they are stored
 
 
 class AssignmentClaims:
-    """`assignments`, `invocations`: the buckets. `claim`, `has` and `take_over` raise BrokerUnavailable."""
+    """`assignments`, `invocations`: the buckets. `claim`, `is_reported`, `has` and `take_over` raise BrokerUnavailable."""
 
     def __init__(self, jetstream: JetStream, assignments: str, invocations: str) -> None:
         self._jetstream = jetstream
@@ -57,15 +57,17 @@ class AssignmentClaims:
                     await self._give_back_all()
 
     async def claim(self, assignment_id: str, attempt: str) -> int | None:
-        """The claim's revision, if this attempt, the key of its record, is the first. StorageFull."""
-        if await self._is_reported(assignment_id):
-            return None
+        """The claim's revision, if this attempt, the key of its record, is the first. StorageFull. Ask `is_reported` before."""
         try:
             created = await self._claims.try_create(invoked_key(assignment_id), attempt.encode())
         except (asyncio.CancelledError, BrokerUnavailable):
             self._doubt(assignment_id, attempt)
             raise
         return _find_own(created, attempt)
+
+    async def is_reported(self, assignment_id: str) -> bool:
+        """Whether its worker has reported: then no attempt may claim it."""
+        return await self._claims.find(reported_key(assignment_id)) is not None
 
     async def has(self, record: InvocationRecord) -> bool:
         """Whether the attempt is its assignment's bill."""
@@ -101,7 +103,7 @@ class AssignmentClaims:
     async def take_over(self, assignment_id: str, attempt: str) -> bool:
         """Whether the attempt has the key afterwards. An attempt that ended well has no record any more, and keeps the key."""
         entry = await self._claims.get(invoked_key(assignment_id))
-        if entry is None or await self._is_reported(assignment_id):
+        if entry is None or await self.is_reported(assignment_id):
             return False
         if entry.value != ENDED and await self._records.get(entry.value.decode("ascii", "replace")) is None:
             return False
@@ -110,9 +112,6 @@ class AssignmentClaims:
         except Conflict:
             return False
         return True
-
-    async def _is_reported(self, assignment_id: str) -> bool:
-        return await self._claims.find(reported_key(assignment_id)) is not None
 
     def _doubt(self, assignment_id: str, attempt: str) -> None:
         if len(self.unsure) < MAX_UNSURE:  # beyond it, these assignments are billed by their results
