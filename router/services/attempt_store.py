@@ -18,7 +18,7 @@ import orjson
 from router.contracts.decision import OVERLOADED
 from router.contracts.held_cost import make_held_notice
 from router.contracts.invocation_record import InvocationRecord, record_bytes
-from router.contracts.usage import UsageEvent
+from router.contracts.usage import UsageEvent, read_usage_event
 from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady
 from router.core.errors import RouterError
@@ -105,21 +105,45 @@ class AttemptStore:
 
         `is_bill`: as the bill of its assignment, unless that has one already; `has_other_bill`: it is known to have one."""
         stored = await self._store_event(record, event, is_bill=is_bill, has_other_bill=has_other_bill)
-        return stored is not None and (stored.told_cost is None or await self._hold(record, stored))
+        return stored is not None and await self.tell_held(record, stored)
 
     async def _store_event(self, record: InvocationRecord, event: UsageEvent, *, is_bill: bool, has_other_bill: bool) -> UsageEvent | None:
-        """The event as it is stored; None: it is not."""
+        """The event as it is stored; None: it is not, or that cannot be read now."""
         if not is_bill:
-            return event if _is_stored(await self._publish(make_attempt_effect(record, event), record)) else None
+            return await self._store_own(make_attempt_effect(record, event), record, event)
         if not has_other_bill:
             bill = make_bill_event(record, event)
             result = await self._publish(make_bill_effect(record, bill), record)
             if isinstance(result, NotPublished):
                 return None
-            is_own = await self._is_own(result, record) if result.is_duplicate else True
-            if is_own is not False:
-                return bill if is_own else None
-        return event if _is_stored(await self._publish(make_further_effect(record, event), record)) else None
+            if not result.is_duplicate:
+                return bill
+            try:
+                stored = await self._jetstream.message(result.stream, result.sequence)
+            except RouterError:
+                return None
+            if stored is not None and stored.headers.get(ATTEMPT_HEADER) == record.attempt_id:  # published before, by this attempt
+                return read_usage_event(stored.data) or bill
+        return await self._store_own(make_further_effect(record, event), record, event)
+
+    async def _store_own(self, effect: Effect, record: InvocationRecord, event: UsageEvent) -> UsageEvent | None:
+        """Under the attempt's own identity. Where it stands already, by a router that died, what is stored counts."""
+        result = await self._publish(effect, record)
+        if isinstance(result, NotPublished):
+            return None
+        return await self.read_stored(result.stream, result.sequence, event) if result.is_duplicate else event
+
+    async def read_stored(self, stream: str, sequence: int, otherwise: UsageEvent) -> UsageEvent | None:
+        """The event at this place, `otherwise` where it has gone; None: it cannot be read now."""
+        try:
+            stored = await self._jetstream.message(stream, sequence)
+        except RouterError:
+            return None
+        return otherwise if stored is None else read_usage_event(stored.data) or otherwise
+
+    async def tell_held(self, record: InvocationRecord, event: UsageEvent) -> bool:
+        """Whether nothing of its told cost is held, or operators are told."""
+        return event.told_cost is None or await self._hold(record, event)
 
     async def _hold(self, record: InvocationRecord, event: UsageEvent) -> bool:
         """Tell operators of a cost that is held, before the record goes; whether the notice is stored."""
@@ -167,17 +191,6 @@ class AttemptStore:
             self._paused_until = until
         if self._lines.allow("store"):
             log.error(events.INVOCATION_NOT_METERED, tenant=record.tenant_id, provider=record.provider_id, cause=result.cause)
-
-    async def _is_own(self, ack: PublishAck, record: InvocationRecord) -> bool | None:
-        """Whether the event that stands under the assignment's identity is this attempt's, published before, and not its worker's word.
-
-        None: it cannot be read now, and the record stays.
-        """
-        try:
-            stored = await self._jetstream.message(ack.stream, ack.sequence)
-        except RouterError:
-            return None
-        return stored is not None and stored.headers.get(ATTEMPT_HEADER) == record.attempt_id
 
     def _on_kept_for_none(self, record: InvocationRecord, result: PublishAck | NotPublished) -> None:
         """Its caller was cancelled, and makes no call."""

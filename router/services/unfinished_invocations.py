@@ -49,13 +49,17 @@ class UnfinishedAttempt(Struct, frozen=True):
 
 
 class KnownEvents(Struct, frozen=True):
-    """What the usage stream holds since some attempts began: the attempt that each identity was stored by, "" for a worker's word."""
+    """What the usage stream holds since some attempts began: the attempt that each identity was stored by, "" for a worker's word.
+
+    `sequences`: of the events."""
 
     attempts: dict[str, str]
+    sequences: dict[str, int]
 
-    def has(self, record: InvocationRecord) -> bool:
-        """Whether this attempt has its event."""
-        return record.event_id in self.attempts or self.attempts.get(find_bill(record)) == record.attempt_id
+    def find(self, record: InvocationRecord) -> int | None:
+        """The sequence of this attempt's event."""
+        own, bill = self.sequences.get(record.event_id), find_bill(record)
+        return own if own is not None or self.attempts.get(bill) != record.attempt_id else self.sequences[bill]
 
     def has_other_bill(self, record: InvocationRecord) -> bool:
         return self.attempts.get(find_bill(record), record.attempt_id) != record.attempt_id
@@ -102,8 +106,15 @@ class UnfinishedInvocations:
         due = [replace(one, is_bill=await self._claims.has(one.record)) for one in due]
         known = await self._find_known([one.record for one in due if one.has_lost or self._is_old(one.record)])
         for one in due:
-            if known.has(one.record) or await self._meter(one, known):
+            place = known.find(one.record)
+            is_told = self._meter(one, known) if place is None else self._tell_held(one.record, place)
+            if await is_told:
                 self._store.forget(one.sequence)
+
+    async def _tell_held(self, record: InvocationRecord, sequence: int) -> bool:
+        """Its event stands. Its router may have died between that and the notice of what is held of its cost."""
+        stored = await self._store.read_stored(self._stream, sequence, make_unfinished_event(record))
+        return stored is not None and await self._store.tell_held(record, stored)
 
     def _is_old(self, record: InvocationRecord) -> bool:
         return self._clock() - record.begun_ms / 1000 > self._window_s / 2
@@ -135,7 +146,7 @@ class UnfinishedInvocations:
 
     async def _find_known(self, records: Sequence[InvocationRecord]) -> KnownEvents:
         """The stream would take a second event of these attempts: beyond its duplicate window, or under the other identity."""
-        known = KnownEvents({})
+        known = KnownEvents({}, {})
         if not records:
             return known
         wanted = {identity for record in records for identity in (record.event_id, find_bill(record))}
@@ -145,6 +156,7 @@ class UnfinishedInvocations:
                 for stored in batch:
                     if (identity := stored.headers.get("Nats-Msg-Id", "")) in wanted:
                         known.attempts.setdefault(identity, stored.headers.get(ATTEMPT_HEADER, ""))
+                        known.sequences.setdefault(identity, stored.sequence)
         return known
 
 

@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
+from msgspec.structs import replace
 from nats.aio.client import Client
 
 from router.contracts.assignment_record import invoked_key
+from router.contracts.held_cost import ALL_HELD
 from router.contracts.invocation_record import InvocationRecord, draw_attempt_id, record_bytes
 from router.contracts.usage import USAGE_SUBJECT, UsageEvent, assignment_identity
 from router.core.errors import BrokerUnavailable
@@ -37,6 +39,7 @@ class Bench:
     def __init__(self, nc: Client, jetstream: JetStream, prefix: str) -> None:
         self.nc = nc
         self.bucket, self.assignments, self.usage = f"{prefix}_INVOCATIONS", f"{prefix}_KNOWN", f"{prefix}_USAGE"
+        self.held_stream = f"{prefix}_HELD"
         self.held: list[UsageEvent] = []
         self.store = AttemptStore(jetstream, self.bucket, self.held.append)
         self.claims = AssignmentClaims(jetstream, self.assignments, self.bucket)
@@ -50,9 +53,10 @@ class Bench:
             spec = bucket(name)
             await jetstream.ask(f"STREAM.CREATE.{spec.name}", spec.to_json())
         await self.nc.jetstream().add_stream(name=self.usage, subjects=[USAGE_SUBJECT], duplicate_window=WINDOW_S)
+        await self.nc.jetstream().add_stream(name=self.held_stream, subjects=[ALL_HELD])
 
     async def remove(self) -> None:
-        for name in (f"KV_{self.bucket}", f"KV_{self.assignments}", self.usage):
+        for name in (f"KV_{self.bucket}", f"KV_{self.assignments}", self.usage, self.held_stream):
             await self.nc.jsm().delete_stream(name)
 
     async def put_claim(self, assignment_id: str, record: InvocationRecord) -> None:
@@ -198,6 +202,40 @@ async def test_a_bill_whose_router_died_before_it_deleted_the_record_is_no_secon
     await bench.unfinished.meter_due()
     assert await bench.read_events() == stored
     await until(lambda: _is_empty(bench))
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+@pytest.mark.parametrize("is_bill", [False, True])
+async def test_a_router_that_died_before_its_notice_leaves_no_cost_that_operators_never_hear_of(
+    bench: Bench, *, is_bill: bool, is_old: bool
+) -> None:
+    """The event is stored, at the bound of what was told, and nothing says so: another router does."""
+    bench.now = time.time()  # the server's own clock says when an event was stored
+    begun_ms = round(bench.now * 1000) - (10_000 if is_old else 10)
+    given = {"assignment_id": "a-1"} if is_bill else {}
+    record = a_record(begun_ms=begun_ms, deadline_ms=begun_ms - 30_000, **given)
+    assert not is_bill or await bench.claims.claim("a-1", record.key) is not None
+    await bench.store.keep(record)
+    told = replace(an_event(record), told_cost=9.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bench.store, "_hold", _hold_nothing)
+        await bench.store.meter(record, told, is_bill=is_bill)
+    await bench.unfinished.meter_due()
+    assert len(await bench.read_events()) == 1
+    ((_, notice, _),) = await read_stream(bench.nc, bench.held_stream)
+    assert (json.loads(notice)["told_cost"], json.loads(notice)["cost"]) == (9.0, 0.25)
+    assert [event.told_cost for event in bench.held] == [9.0]
+    await until(lambda: _is_empty(bench))
+
+
+async def test_a_known_event_that_cannot_be_read_now_is_no_reason_to_meter_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = a_record(begun_ms=0)
+    await bench.store.keep(record)
+    await bench.store.meter(record, an_event(record), is_bill=False)
+    await asyncio.sleep(2 * WINDOW_S)  # the server's own clock
+    monkeypatch.setattr(bench.store, "read_stored", _read_nothing)
+    await bench.unfinished.meter_due()
+    assert (len(await bench.read_events()), await bench.count_records()) == (1, 1)
 
 
 async def test_an_end_that_cannot_be_written_now_is_written_later(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,6 +411,14 @@ async def _cancel_claim(bench: Bench, record: InvocationRecord) -> None:
         claiming.cancel()
         with pytest.raises(asyncio.CancelledError):
             await claiming
+
+
+async def _read_nothing(*_: object) -> None:
+    """It is away."""
+
+
+async def _hold_nothing(*_: object) -> bool:
+    return True
 
 
 async def _is_empty(bench: Bench) -> bool:
