@@ -41,7 +41,7 @@ from router.routing.reports.invocation_events import (
 log = logs.logger(__name__)
 
 PAUSE_S = 1.0  # after what could not be stored
-HEAD_BYTES = 64  # of a header block, beside its headers
+HEAD_BYTES = 512  # of a header block at most, beside what its headers say
 DELETE_EVERY_S = 1.0
 MAX_PAUSED = 1_000  # tenants
 MAX_UNSURE = 10_000  # records of which it is not known whether they are stored
@@ -180,7 +180,7 @@ class AttemptStore:
 
     def _is_too_large(self, effect: Effect) -> bool:
         """Whether the server would close the connection for it, and so end each invocation that is under way over it."""
-        head = sum(len(name) + len(value) + 4 for name, value in effect.headers.items()) + len(effect.id) + HEAD_BYTES
+        head = HEAD_BYTES + sum(map(len, effect.headers.values())) if effect.headers else HEAD_BYTES
         return len(effect.data) + head > self._jetstream.connection.max_payload
 
     def _pause(self, result: NotPublished, record: InvocationRecord) -> None:

@@ -115,11 +115,11 @@ class InvocationBill:
             record = replace(record, assignment_id=known.assignment_id, assigned_request_id=known.request_id)
         taken = TakenParts()
         try:
-            reservation = await self._take_parts(record, expected, known.reservation if known is not None else None, taken)
+            record, reservation = await self._take_parts(record, expected, known.reservation if known is not None else None, taken)
         except BaseException:  # a cancellation as well: the provider is not asked, so what was taken for it goes back
             self._take_back(record, taken)
             raise
-        self._attempt = OpenAttempt(replace(record, reservation=reservation.header), taken, reservation, priced, self._now())
+        self._attempt = OpenAttempt(record, taken, reservation, priced, self._now())
         crashpoint("invocation_recorded")
 
     def take(self, data: str | bytes, metadata: Mapping[str, str]) -> None:
@@ -192,24 +192,28 @@ class InvocationBill:
         is_its_own = known is not None and (known.tenant_id, known.provider_id) == (request.tenant_id, request.provider_id)
         return known if is_its_own else None
 
-    async def _take_parts(self, record: InvocationRecord, expected: int, assigned: str | None, taken: TakenParts) -> InvocationReservation:
+    async def _take_parts(
+        self, record: InvocationRecord, expected: int, assigned: str | None, taken: TakenParts
+    ) -> tuple[InvocationRecord, InvocationReservation]:
         """Reserve, record and claim. The attempt that is its assignment's bill uses what that has reserved, any other one reserves itself.
 
         Raises InvocationRefused; what is taken by then is in `taken`."""
         budgets, request = self._parts.budgets, self._request
-        if assigned is None:
-            taken.reservation = await budgets.reserve(request, expected)
-        if self._parts.is_on:
-            header = assigned if taken.reservation is None else taken.reservation.header
-            await self._keep(replace(record, reservation=header), taken)
-        if taken.reservation is None:
-            taken.reservation = await budgets.reserve(request, expected, assigned, is_bill=taken.claim is not None)
-        return taken.reservation
+        own = taken.reservation = await budgets.reserve(request, expected) if assigned is None else None
+        record = replace(record, reservation=assigned if own is None else own.header)
+        if record.assignment_id is not None:
+            await self._record_and_claim(record, taken)
+        elif self._parts.is_on:
+            taken.sequence = await self._parts.store.keep(record)
+        if own is not None:
+            return record, own
+        reservation = taken.reservation = await budgets.reserve(request, expected, assigned, is_bill=taken.claim is not None)
+        return replace(record, reservation=reservation.header), reservation
 
-    async def _keep(self, record: InvocationRecord, taken: TakenParts) -> None:
-        """Record, and claim at the same time: a router that dies leaves no claim of an attempt that no record tells of."""
-        store, claims, assignment_id = self._parts.store, self._parts.claims, record.assignment_id
-        if assignment_id is None or await _ask_or_refuse(claims.is_reported(assignment_id)):
+    async def _record_and_claim(self, record: InvocationRecord, taken: TakenParts) -> None:
+        """At the same time: a router that dies leaves no claim of an attempt that no record tells of."""
+        store, claims, assignment_id = self._parts.store, self._parts.claims, record.assignment_id or ""
+        if await _ask_or_refuse(claims.is_reported(assignment_id)):
             taken.sequence = await store.keep(record)
             return
         claiming = asyncio.create_task(_ask_or_refuse(claims.claim(assignment_id, record.key)))
