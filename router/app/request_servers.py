@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 
 from router.app.app_context import AppContext
 from router.app.decide_subscription import build_decide_rules
 from router.delivery.api import JetStream
-from router.delivery.calls.stream import Stream
+from router.delivery.calls.stream import Stream, StreamPiece
 from router.delivery.connection import Connection, head_of
 from router.routing.extensions.providers import ProviderInvoker
 from router.services.assignment_claims import AssignmentClaims
@@ -83,5 +84,19 @@ def _build_provider_invoker(context: AppContext) -> ProviderInvoker:
     )
 
 
-def _stream(connection: Connection, subject: str, data: bytes, headers: Mapping[str, str], silence_s: float) -> Stream:
-    return Stream(connection, subject, data, head_of(headers), silence_s=silence_s)
+@asynccontextmanager
+async def _stream(  # noqa: PLR0917 - the port is `routing.extensions.providers.StreamOpener`
+    connection: Connection,
+    subject: str,
+    data: bytes,
+    headers: Mapping[str, str],
+    silence_s: float,
+    on_unread: Callable[[StreamPiece], None],
+) -> AsyncIterator[Stream]:
+    stream = Stream(connection, subject, data, head_of(headers), silence_s=silence_s)
+    try:
+        async with stream:
+            yield stream
+    finally:
+        for piece in stream.take_unread():
+            on_unread(piece)

@@ -26,7 +26,7 @@ from router.contracts.answer import decision_bytes
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, UNREADABLE_ERRORS, bytes_of, check_numbers, is_deeper, text_of, value_of
 from router.contracts.decision import Decision
 from router.contracts.request import NOTHING, RouteRequest
-from router.contracts.usage import ADJUSTMENT_TYPE
+from router.contracts.usage import RESERVED, RESERVED_TYPES
 from router.core.errors import Poison
 from router.core.ids import MAX_TYPE
 
@@ -134,8 +134,8 @@ def read_processor_answer(data: bytes) -> ProcessorAnswer:
         _check_size(bytes(parts.payload), MAX_PAYLOAD_BYTES, "message")
         _check_size(bytes(parts.metadata), MAX_METADATA_BYTES, "metadata")
     told = wire.payload.message_type
-    if told and (len(told) > MAX_TYPE or told == ADJUSTMENT_TYPE):  # the type is billed, and a request may not say so either
-        raise InvalidExtensionMessage(f"message_type: text of 1..{MAX_TYPE} characters, but {ADJUSTMENT_TYPE}")
+    if told and (len(told) > MAX_TYPE or told in RESERVED_TYPES):  # the type is billed, and a request may not say so either
+        raise InvalidExtensionMessage(f"message_type: text of 1..{MAX_TYPE} characters, {RESERVED}")
     return ProcessorAnswer(_decode_payload(wire.payload), wire.metadata or NOTHING)
 
 

@@ -28,7 +28,7 @@ from router.contracts.first_stored import first_stored_ms
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, Malformed, invalid_field, missing_field
 from router.contracts.pb.beamline.worker.v1 import result_pb2
 from router.contracts.plain_worker import PlainResult, decode_plain, decode_result
-from router.contracts.usage import ADJUSTMENT_TYPE
+from router.contracts.usage import RESERVED, RESERVED_TYPES
 from router.contracts.worker import DAY_MS, DEFAULT_LIMITS, MessageType, ReadResult, WorkerMessageLimits, read
 from router.core.ids import MAX_NAME, MAX_TYPE, is_opaque
 from router.core.masking import MAX_TEXT, shorten
@@ -87,7 +87,7 @@ def _build_plain(message: Message, body: PlainResult, limits: WorkerMessageLimit
         or not (assignment_id is None or is_opaque(assignment_id))
         or not (request_id is None or is_opaque(request_id))
         or not (provider_id is None or len(provider_id) <= MAX_NAME)
-        or not (job_type is None or (len(job_type) <= MAX_TYPE and job_type != ADJUSTMENT_TYPE))
+        or not (job_type is None or (len(job_type) <= MAX_TYPE and job_type not in RESERVED_TYPES))
         or body.msg_id
         # With a tenant's header the contract was asked about the id too.
         or not (message_id is None or tenant_id is not None or is_opaque(message_id))
@@ -154,14 +154,14 @@ def _timestamp(message: Message, body: Object, limits: WorkerMessageLimits) -> i
 
 
 def _job_type(body: Object) -> str | None:
-    """`job.type`, else a flat `job_type`; not the type of adjustments, which no outcome has."""
+    """`job.type`, else a flat `job_type`; not a type of adjustments or invocations, which no outcome has."""
     job = body.get("job")
     if job is not None and type(job) is not dict:
         raise invalid_field("job", "job", "an object")
     found = read_text(job, "type", "job.type", most=MAX_TYPE) if job is not None else None
     found = found or read_text(body, "job_type", "job.type", most=MAX_TYPE)
-    if found == ADJUSTMENT_TYPE:
-        raise invalid_field("job.type", "job.type", f"text of 1..{MAX_TYPE} characters, but {ADJUSTMENT_TYPE}")
+    if found in RESERVED_TYPES:
+        raise invalid_field("job.type", "job.type", f"text of 1..{MAX_TYPE} characters, {RESERVED}")
     return found
 
 

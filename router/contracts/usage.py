@@ -22,6 +22,9 @@ from router.contracts.codec import UNREADABLE_ERRORS
 USAGE_SUBJECT = "beamline.usage.v1.metered"
 ADJUSTED_SUBJECT = "beamline.usage.v1.adjusted"
 ADJUSTMENT_TYPE = "usage.adjustment"  # the event_type of every adjustment, and of nothing else
+INVOKED_TYPE, STREAMED_TYPE = "provider.invoke", "provider.invoke.stream"  # of every attempt of an invocation, and of nothing else
+RESERVED_TYPES = frozenset({ADJUSTMENT_TYPE, INVOKED_TYPE, STREAMED_TYPE})  # no request, result or job may say one
+RESERVED = f"but {ADJUSTMENT_TYPE}, {INVOKED_TYPE} and {STREAMED_TYPE}"
 ADJUSTMENTS = frozenset({"outcome", "held", "bill", "budget"})  # why: a later outcome, a held cost, an operator's word
 MAX_TOKENS = 10**10  # of one event: 900 million of them still add up within 64 bits, as gold does
 MAX_MODEL = 256  # characters, of a price's version too

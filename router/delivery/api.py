@@ -28,8 +28,11 @@ CONSUMER_EXISTS = 10148  # created with other settings than these
 MESSAGE_NOT_FOUND = 10037
 IN_PROCESS = 10158  # an earlier message with this id is neither stored nor refused: its leader waits for its followers
 WRONG_LAST_SEQUENCE = frozenset({10071, 10164})  # the second is said while another write to the key is still under way
+# A message that this stream never takes: it is larger than it may be, or its headers are above 64 KiB.
+TOO_LARGE, HEADERS_TOO_LARGE = 10054, 10097
+TOO_LARGE_CODES = frozenset({TOO_LARGE, HEADERS_TOO_LARGE})
 # No room in the account, in memory, on the disk; the message is too large for the stream; the stream is full.
-STORAGE_FULL_CODES = frozenset({10002, 10028, 10047, 10054, 10077})
+STORAGE_FULL_CODES = frozenset({10002, 10028, 10047, 10077, *TOO_LARGE_CODES})
 
 _OFF = frozenset({10039, 10076})  # not enabled for this account, or on this server
 

@@ -6,41 +6,68 @@
     end        the attempt that has it did not end well: it is billed by itself, and the first one that ends well may have the key
     take_over  an attempt that ended well, where the one that has the key did not, or never ended: its router died
 
+Each write names the revision that it replaces, so no attempt takes the key from another one that has it by now. A claim whose caller is
+cancelled, or whose publish ack is lost, may be stored, and its attempt is never made: it is given back in the background.
 The worker's result has the identity of the assignment too, so it is the duplicate of the attempt that has the key.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 from router.contracts.assignment_record import invoked_key, reported_key
 from router.contracts.invocation_record import InvocationRecord
-from router.core.errors import Conflict
+from router.core.errors import BrokerUnavailable, Conflict, RouterError, StorageFull
 from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.buckets.documents import EXPECTED, PURGE, DocumentBucket
+from router.delivery.buckets.entries import BucketEntry
 from router.delivery.buckets.write_once import WriteOnceKv
 from router.delivery.connection import head_of
 
 ENDED = b"ended"  # in place of an attempt
 REPORTED = b"reported"
-_PURGE = head_of({"KV-Operation": "PURGE", "Nats-Rollup": "sub"})
+GIVE_BACK_EVERY_S = 0.2
+LAST_S = 1.0  # when the process stops
+MAX_UNSURE = 10_000  # claims of which it is not known whether they are stored
 
 
 class AssignmentClaims:
-    """`assignments`, `invocations`: the buckets. Everything but `release` raises BrokerUnavailable."""
+    """`assignments`, `invocations`: the buckets. `claim`, `is_reported`, `has` and `take_over` raise BrokerUnavailable."""
 
     def __init__(self, jetstream: JetStream, assignments: str, invocations: str) -> None:
         self._jetstream = jetstream
         self._claims = WriteOnceKv(jetstream, assignments)
         self._records = DocumentBucket(jetstream, invocations)
         self._prefix = jetstream.write_subject(bucket_prefix(assignments))
+        self.unsure: dict[tuple[str, str], None] = {}  # assignment and attempt, the oldest first
 
-    async def claim(self, assignment_id: str, attempt: str) -> bool:
-        """Whether this attempt, the key of its record, is the first. StorageFull."""
-        if await self._is_reported(assignment_id):
-            return False
-        return await self._claims.create(invoked_key(assignment_id), attempt.encode()) == attempt.encode()
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """For the duration of the block claims that are in doubt are given back."""
+        giving_back = asyncio.create_task(self._give_back_unsure())
+        try:
+            yield
+        finally:
+            giving_back.cancel()
+            with suppress(RouterError, TimeoutError):
+                async with asyncio.timeout(LAST_S):
+                    await self._give_back_all()
+
+    async def claim(self, assignment_id: str, attempt: str) -> int | None:
+        """The claim's revision, if this attempt, the key of its record, is the first. StorageFull. Ask `is_reported` before."""
+        try:
+            created = await self._claims.try_create(invoked_key(assignment_id), attempt.encode())
+        except (asyncio.CancelledError, BrokerUnavailable):
+            self._doubt(assignment_id, attempt)
+            raise
+        return _find_own(created, attempt)
+
+    async def is_reported(self, assignment_id: str) -> bool:
+        """Whether its worker has reported: then no attempt may claim it."""
+        return await self._claims.find(reported_key(assignment_id)) is not None
 
     async def has(self, record: InvocationRecord) -> bool:
         """Whether the attempt is its assignment's bill."""
@@ -56,20 +83,27 @@ class AssignmentClaims:
         self._jetstream.connection.publish_nowait(self._prefix + reported_key(assignment_id), REPORTED)
 
     async def end(self, assignment_id: str, attempt: str) -> None:
-        """By the attempt that had it first, unless another one took it over. Where this is lost, the assignment is billed by its result."""
-        entry = await self._claims.get(invoked_key(assignment_id))
-        if entry is not None and entry.value == attempt.encode():
-            with suppress(Conflict):
-                await self._claims.put(entry.key, ENDED, revision=entry.revision)
+        """By the attempt that had it first, unless another one took it over. Where it cannot be written now, it is given back later."""
+        try:
+            entry = await self._claims.get(invoked_key(assignment_id))
+            if entry is not None and entry.value == attempt.encode():
+                with suppress(Conflict):
+                    await self._claims.put(entry.key, ENDED, revision=entry.revision)
+        except (BrokerUnavailable, StorageFull):
+            self._doubt(assignment_id, attempt)
 
-    def release(self, assignment_id: str) -> None:
-        """By the attempt that has it. Where this is lost, the assignment is billed by its worker's result."""
-        self._jetstream.connection.publish_nowait(self._prefix + invoked_key(assignment_id), b"", "", _PURGE)
+    def release(self, assignment_id: str, revision: int) -> None:
+        """By the attempt that claimed it at this revision; nothing where another one has the key since.
+
+        Not waited for. Where this is lost, the assignment is billed by its worker's result.
+        """
+        head = head_of({**PURGE, EXPECTED: str(revision)})
+        self._jetstream.connection.publish_nowait(self._prefix + invoked_key(assignment_id), b"", "", head)
 
     async def take_over(self, assignment_id: str, attempt: str) -> bool:
         """Whether the attempt has the key afterwards. An attempt that ended well has no record any more, and keeps the key."""
         entry = await self._claims.get(invoked_key(assignment_id))
-        if entry is None or await self._is_reported(assignment_id):
+        if entry is None or await self.is_reported(assignment_id):
             return False
         if entry.value != ENDED and await self._records.get(entry.value.decode("ascii", "replace")) is None:
             return False
@@ -79,5 +113,32 @@ class AssignmentClaims:
             return False
         return True
 
-    async def _is_reported(self, assignment_id: str) -> bool:
-        return await self._claims.find(reported_key(assignment_id)) is not None
+    def _doubt(self, assignment_id: str, attempt: str) -> None:
+        if len(self.unsure) < MAX_UNSURE:  # beyond it, these assignments are billed by their results
+            self.unsure[assignment_id, attempt] = None
+
+    async def _give_back_unsure(self) -> None:
+        while True:
+            await asyncio.sleep(GIVE_BACK_EVERY_S)
+            with suppress(RouterError):
+                await self._give_back_all()
+
+    async def _give_back_all(self) -> None:
+        for assignment_id, attempt in list(self.unsure):
+            await self._give_back(assignment_id, attempt)
+            del self.unsure[assignment_id, attempt]
+
+    async def _give_back(self, assignment_id: str, attempt: str) -> None:
+        # Written, and not only read: a write comes after the one of the claim, which may still be under way.
+        key = invoked_key(assignment_id)
+        revision = _find_own(await self._claims.try_create(key, ENDED), attempt)
+        if revision is not None:
+            with suppress(Conflict):  # another attempt has taken it over
+                await self._claims.purge(key, revision=revision)
+
+
+def _find_own(created: int | BucketEntry, attempt: str) -> int | None:
+    """The revision of a key that was free, or that the attempt has; None where another one has it."""
+    if isinstance(created, int):
+        return created
+    return created.revision if created.value == attempt.encode() else None

@@ -18,7 +18,7 @@ import orjson
 from router.contracts.decision import OVERLOADED
 from router.contracts.held_cost import make_held_notice
 from router.contracts.invocation_record import InvocationRecord, record_bytes
-from router.contracts.usage import UsageEvent
+from router.contracts.usage import UsageEvent, read_usage_event
 from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady
 from router.core.errors import RouterError
@@ -26,7 +26,7 @@ from router.core.ids import bucket_prefix
 from router.core.message import Effect
 from router.core.outcome import PublishAck
 from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishAcks
-from router.delivery.api import JetStream
+from router.delivery.api import TOO_LARGE, TOO_LARGE_CODES, JetStream
 from router.delivery.storing import open_publisher
 from router.operations.observability import LogRateLimit, events, logs
 from router.routing.extensions.failure import InvocationRefused
@@ -41,7 +41,7 @@ from router.routing.reports.invocation_events import (
 log = logs.logger(__name__)
 
 PAUSE_S = 1.0  # after what could not be stored
-TOO_LARGE = 10054  # the server's number for a message that this stream never takes: its tenant alone waits
+HEAD_BYTES = 512  # of a header block at most, beside what its headers say
 DELETE_EVERY_S = 1.0
 MAX_PAUSED = 1_000  # tenants
 MAX_UNSURE = 10_000  # records of which it is not known whether they are stored
@@ -88,34 +88,62 @@ class AttemptStore:
                 kept.set_result(one)
 
         if self._publisher is not None:
-            self._publisher.publish([self._make_record(record)], on_answer)
+            effect = self._make_record(record)
+            if self._is_too_large(effect):
+                self._pause(_make_too_large(effect), record)
+                raise _make_unmetered()
+            self._publisher.publish([effect], on_answer)
             result = await kept
             if isinstance(result, PublishAck):
                 return result.sequence
             self._pause(result, record)
             self._doubt(record)
-        raise InvocationRefused(OVERLOADED, "Invocations cannot be metered now; try again", {})
+        raise _make_unmetered()
 
     async def meter(self, record: InvocationRecord, event: UsageEvent, *, is_bill: bool, has_other_bill: bool = False) -> bool:
         """Store the event of an attempt; whether it is stored.
 
         `is_bill`: as the bill of its assignment, unless that has one already; `has_other_bill`: it is known to have one."""
         stored = await self._store_event(record, event, is_bill=is_bill, has_other_bill=has_other_bill)
-        return stored is not None and (stored.told_cost is None or await self._hold(record, stored))
+        return stored is not None and await self.tell_held(record, stored)
 
     async def _store_event(self, record: InvocationRecord, event: UsageEvent, *, is_bill: bool, has_other_bill: bool) -> UsageEvent | None:
-        """The event as it is stored; None: it is not."""
+        """The event as it is stored; None: it is not, or that cannot be read now."""
         if not is_bill:
-            return event if _is_stored(await self._publish(make_attempt_effect(record, event), record)) else None
+            return await self._store_own(make_attempt_effect(record, event), record, event)
         if not has_other_bill:
             bill = make_bill_event(record, event)
             result = await self._publish(make_bill_effect(record, bill), record)
             if isinstance(result, NotPublished):
                 return None
-            is_own = await self._is_own(result, record) if result.is_duplicate else True
-            if is_own is not False:
-                return bill if is_own else None
-        return event if _is_stored(await self._publish(make_further_effect(record, event), record)) else None
+            if not result.is_duplicate:
+                return bill
+            try:
+                stored = await self._jetstream.message(result.stream, result.sequence)
+            except RouterError:
+                return None
+            if stored is not None and stored.headers.get(ATTEMPT_HEADER) == record.attempt_id:  # published before, by this attempt
+                return read_usage_event(stored.data) or bill
+        return await self._store_own(make_further_effect(record, event), record, event)
+
+    async def _store_own(self, effect: Effect, record: InvocationRecord, event: UsageEvent) -> UsageEvent | None:
+        """Under the attempt's own identity. Where it stands already, by a router that died, what is stored counts."""
+        result = await self._publish(effect, record)
+        if isinstance(result, NotPublished):
+            return None
+        return await self.read_stored(result.stream, result.sequence, event) if result.is_duplicate else event
+
+    async def read_stored(self, stream: str, sequence: int, otherwise: UsageEvent) -> UsageEvent | None:
+        """The event at this place, `otherwise` where it has gone; None: it cannot be read now."""
+        try:
+            stored = await self._jetstream.message(stream, sequence)
+        except RouterError:
+            return None
+        return otherwise if stored is None else read_usage_event(stored.data) or otherwise
+
+    async def tell_held(self, record: InvocationRecord, event: UsageEvent) -> bool:
+        """Whether nothing of its told cost is held, or operators are told."""
+        return event.told_cost is None or await self._hold(record, event)
 
     async def _hold(self, record: InvocationRecord, event: UsageEvent) -> bool:
         """Tell operators of a cost that is held, before the record goes; whether the notice is stored."""
@@ -144,31 +172,25 @@ class AttemptStore:
     async def _publish(self, effect: Effect, record: InvocationRecord) -> PublishAck | NotPublished:
         if self._publisher is None:
             return NotPublished(effect.subject, 0, "invocations are not served")
-        result = await self._publisher.publish_and_wait([effect])
+        result = _make_too_large(effect) if self._is_too_large(effect) else await self._publisher.publish_and_wait([effect])
         if not isinstance(result, NotPublished):
             return result[0]
         self._pause(result, record)
         return result
 
+    def _is_too_large(self, effect: Effect) -> bool:
+        """Whether the server would close the connection for it, and so end each invocation that is under way over it."""
+        head = HEAD_BYTES + sum(map(len, effect.headers.values())) if effect.headers else HEAD_BYTES
+        return len(effect.data) + head > self._jetstream.connection.max_payload
+
     def _pause(self, result: NotPublished, record: InvocationRecord) -> None:
         until = self._now() + PAUSE_S
-        if result.err_code == TOO_LARGE:
+        if result.err_code in TOO_LARGE_CODES:  # the stream never takes it: its tenant alone waits
             self._paused.put(record.tenant_id, until, until, self._now(), owner=record.tenant_id)
         else:
             self._paused_until = until
         if self._lines.allow("store"):
             log.error(events.INVOCATION_NOT_METERED, tenant=record.tenant_id, provider=record.provider_id, cause=result.cause)
-
-    async def _is_own(self, ack: PublishAck, record: InvocationRecord) -> bool | None:
-        """Whether the event that stands under the assignment's identity is this attempt's, published before, and not its worker's word.
-
-        None: it cannot be read now, and the record stays.
-        """
-        try:
-            stored = await self._jetstream.message(ack.stream, ack.sequence)
-        except RouterError:
-            return None
-        return stored is not None and stored.headers.get(ATTEMPT_HEADER) == record.attempt_id
 
     def _on_kept_for_none(self, record: InvocationRecord, result: PublishAck | NotPublished) -> None:
         """Its caller was cancelled, and makes no call."""
@@ -180,6 +202,14 @@ class AttemptStore:
     def _doubt(self, record: InvocationRecord) -> None:
         if len(self._unsure) < MAX_UNSURE:  # beyond it, the oldest ones are metered as estimates
             self._unsure[self._prefix + record.key] = None
+
+
+def _make_unmetered() -> InvocationRefused:
+    return InvocationRefused(OVERLOADED, "Invocations cannot be metered now; try again", {})
+
+
+def _make_too_large(effect: Effect) -> NotPublished:
+    return NotPublished(effect.subject, TOO_LARGE, "larger than the server takes")
 
 
 def _is_stored(result: PublishAck | NotPublished) -> bool:

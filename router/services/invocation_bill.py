@@ -1,6 +1,6 @@
 """The bill of one invocation: `extensions.ports.InvocationLedger` over the stores of this process.
 
-begin   its price, its assignment's claim, its reservation in budgets, its record
+begin   its price, its reservation in budgets, its record and, at the same time, its assignment's claim
 take    counted by its price; where that is above what is reserved, more is reserved
 end     its cost, and its usage event, which is stored beside what follows
 close   when all of its events are stored, the answer may go out
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
-from contextlib import suppress
 from typing import TypeVar
 
 from msgspec import Struct
@@ -55,12 +54,19 @@ class BillingParts(Struct, frozen=True, kw_only=True):
     is_on: bool
 
 
+class TakenParts(Struct):
+    """What one attempt has taken, which goes back where its provider is not asked."""
+
+    sequence: int | None = None  # of its record; None: nothing is metered
+    claim: int | None = None  # the revision of its assignment's key; None: it is not its assignment's bill
+    reservation: InvocationReservation | None = None
+
+
 class OpenAttempt(Struct):
     """The attempt that calls the provider now."""
 
     record: InvocationRecord
-    sequence: int | None  # None: nothing is metered
-    is_bill: bool
+    taken: TakenParts
     reservation: InvocationReservation
     priced: PricedAttempt
     begun: float
@@ -107,17 +113,13 @@ class InvocationBill:
         known = await self._find_assignment() if parts.is_on else None
         if known is not None:
             record = replace(record, assignment_id=known.assignment_id, assigned_request_id=known.request_id)
-        is_bill = known is not None and await self._claim(record)
-        reservation: InvocationReservation | None = None
+        taken = TakenParts()
         try:
-            assigned = known.reservation if known is not None else None
-            reservation = await parts.budgets.reserve(self._request, expected, assigned, is_bill=is_bill)
-            record = replace(record, reservation=reservation.header)
-            sequence = await parts.store.keep(record) if parts.is_on else None
+            record, reservation = await self._take_parts(record, expected, known.reservation if known is not None else None, taken)
         except BaseException:  # a cancellation as well: the provider is not asked, so what was taken for it goes back
-            self._take_back(record, reservation, is_bill=is_bill)
+            self._take_back(record, taken)
             raise
-        self._attempt = OpenAttempt(record, sequence, is_bill, reservation, priced, self._now())
+        self._attempt = OpenAttempt(record, taken, reservation, priced, self._now())
         crashpoint("invocation_recorded")
 
     def take(self, data: str | bytes, metadata: Mapping[str, str]) -> None:
@@ -135,14 +137,12 @@ class InvocationBill:
         if attempt is None:
             return
         if not (was_sent or attempt.has_come):
-            self._take_back(attempt.record, attempt.reservation, is_bill=attempt.is_bill)
-            if attempt.sequence is not None:
-                self._parts.store.forget(attempt.sequence)
+            self._take_back(attempt.record, attempt.taken)
             return
         crashpoint("invocation_ended")
         self._usage = usage = attempt.priced.conclude(self._now() - attempt.begun, is_complete=status == SUCCESS)
         self._nanos += usage.nanos
-        if attempt.sequence is not None:
+        if attempt.taken.sequence is not None:
             self._stores.append(asyncio.create_task(self._store(attempt, usage, status)))
 
     async def close(self) -> bool:
@@ -192,30 +192,62 @@ class InvocationBill:
         is_its_own = known is not None and (known.tenant_id, known.provider_id) == (request.tenant_id, request.provider_id)
         return known if is_its_own else None
 
-    async def _claim(self, record: InvocationRecord) -> bool:
-        return await _ask_or_refuse(self._parts.claims.claim(record.assignment_id or "", record.key))
+    async def _take_parts(
+        self, record: InvocationRecord, expected: int, assigned: str | None, taken: TakenParts
+    ) -> tuple[InvocationRecord, InvocationReservation]:
+        """Reserve, record and claim. The attempt that is its assignment's bill uses what that has reserved, any other one reserves itself.
 
-    def _take_back(self, record: InvocationRecord, reservation: InvocationReservation | None, *, is_bill: bool) -> None:
+        Raises InvocationRefused; what is taken by then is in `taken`."""
+        budgets, request = self._parts.budgets, self._request
+        own = taken.reservation = await budgets.reserve(request, expected) if assigned is None else None
+        record = replace(record, reservation=assigned if own is None else own.header)
+        if record.assignment_id is not None:
+            await self._record_and_claim(record, taken)
+        elif self._parts.is_on:
+            taken.sequence = await self._parts.store.keep(record)
+        if own is not None:
+            return record, own
+        reservation = taken.reservation = await budgets.reserve(request, expected, assigned, is_bill=taken.claim is not None)
+        return replace(record, reservation=reservation.header), reservation
+
+    async def _record_and_claim(self, record: InvocationRecord, taken: TakenParts) -> None:
+        """At the same time: a router that dies leaves no claim of an attempt that no record tells of."""
+        store, claims, assignment_id = self._parts.store, self._parts.claims, record.assignment_id or ""
+        if await _ask_or_refuse(claims.is_reported(assignment_id)):
+            taken.sequence = await store.keep(record)
+            return
+        claiming = asyncio.create_task(_ask_or_refuse(claims.claim(assignment_id, record.key)))
+        try:
+            taken.sequence = await store.keep(record)
+            await claiming
+        finally:
+            claiming.cancel()  # where the record was refused. A claim that is under way then is given back
+            if claiming.done() and not claiming.cancelled() and claiming.exception() is None:
+                taken.claim = claiming.result()
+
+    def _take_back(self, record: InvocationRecord, taken: TakenParts) -> None:
         """It reached no provider."""
-        if is_bill and record.assignment_id is not None:
-            self._parts.claims.release(record.assignment_id)
-        if reservation is not None:
-            reservation.release()
+        if taken.claim is not None and record.assignment_id is not None:
+            self._parts.claims.release(record.assignment_id, taken.claim)
+        if taken.reservation is not None:
+            taken.reservation.release()
+        if taken.sequence is not None:
+            self._parts.store.forget(taken.sequence)
 
     async def _store(self, attempt: OpenAttempt, usage: PricedUsage, status: str) -> bool:
         store, at_ms = self._parts.store, round(self._parts.clock() * 1000)
         record, latency_ms = replace(attempt.record, reservation=attempt.reservation.header), round((self._now() - attempt.begun) * 1000)
         event = make_attempt_event(record, usage, status, latency_ms=latency_ms, timestamp=at_ms)
-        is_bill = status == SUCCESS and (attempt.is_bill or await self._take_over(record))
-        if attempt.is_bill and not is_bill and record.assignment_id is not None:
-            with suppress(BrokerUnavailable, StorageFull):
-                await self._parts.claims.end(record.assignment_id, record.key)
-        is_further = attempt.is_bill and not is_bill  # the reservation stays its assignment's
+        has_claim = attempt.taken.claim is not None
+        is_bill = status == SUCCESS and (has_claim or await self._take_over(record))
+        is_further = has_claim and not is_bill  # the reservation stays its assignment's
+        if is_further and record.assignment_id is not None:
+            await self._parts.claims.end(record.assignment_id, record.key)
         if not await store.meter(record, event, is_bill=is_bill or is_further, has_other_bill=is_further):
             return False
         crashpoint("invocation_metered")
-        if attempt.sequence is not None:
-            store.forget(attempt.sequence)
+        if attempt.taken.sequence is not None:
+            store.forget(attempt.taken.sequence)
         return True
 
     async def _take_over(self, record: InvocationRecord) -> bool:

@@ -11,9 +11,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from router.contracts.provider_request import ProviderRequest
+from router.contracts.usage import INVOKED_TYPE, STREAMED_TYPE
 from router.services.invocation_bill import BillingParts, InvocationBill
-
-INVOKED, STREAMED = "provider.invoke", "provider.invoke.stream"  # types of their events
 
 
 class InvocationMetering:
@@ -25,7 +24,7 @@ class InvocationMetering:
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """For the duration of the block. Raises BrokerUnavailable."""
-        async with self._parts.store.open():
+        async with self._parts.store.open(), self._parts.claims.open():
             yield
 
     def is_paused(self, tenant_id: str) -> bool:
@@ -34,4 +33,4 @@ class InvocationMetering:
 
     def begin(self, request: ProviderRequest, *, is_stream: bool) -> InvocationBill:
         """The bill of an invocation that begins now."""
-        return InvocationBill(request, STREAMED if is_stream else INVOKED, self._parts)
+        return InvocationBill(request, STREAMED_TYPE if is_stream else INVOKED_TYPE, self._parts)

@@ -3,8 +3,8 @@
     every third of `after_s` ── records whose deadline is over for `after_s` ── is its event stored? ──> the record is deleted
                                                        no: an estimate, under the identity that its router would have used ──┘
 
-Every instance does it, and the stream stores each identity once within its duplicate window. For an older record the stream is read from
-the attempt's begin on.
+Every instance does it, and the stream stores each identity once within its duplicate window. For an older record, and for one whose
+assignment another attempt has taken over, the stream is read from the attempt's begin on: its event may stand under either identity.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from router.contracts.invocation_record import InvocationRecord, read_record
 from router.contracts.usage import assignment_identity
@@ -35,20 +36,30 @@ BATCH = 1_000
 
 
 class UnfinishedAttempt(Struct, frozen=True):
-    """A record that is due, and its sequence."""
+    """A record that is due, and its sequence. `is_bill`: it still has the claim of its assignment."""
 
     record: InvocationRecord
     sequence: int
+    is_bill: bool = False
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether another attempt may be the bill of its assignment."""
+        return self.record.assignment_id is not None and not self.is_bill
 
 
 class KnownEvents(Struct, frozen=True):
-    """What the usage stream holds since some attempts began: the attempt that each identity was stored by, "" for a worker's word."""
+    """What the usage stream holds since some attempts began: the attempt that each identity was stored by, "" for a worker's word.
+
+    `sequences`: of the events."""
 
     attempts: dict[str, str]
+    sequences: dict[str, int]
 
-    def has(self, record: InvocationRecord) -> bool:
-        """Whether this attempt has its event."""
-        return record.event_id in self.attempts or self.attempts.get(find_bill(record)) == record.attempt_id
+    def find(self, record: InvocationRecord) -> int | None:
+        """The sequence of this attempt's event."""
+        own, bill = self.sequences.get(record.event_id), find_bill(record)
+        return own if own is not None or self.attempts.get(bill) != record.attempt_id else self.sequences[bill]
 
     def has_other_bill(self, record: InvocationRecord) -> bool:
         return self.attempts.get(find_bill(record), record.attempt_id) != record.attempt_id
@@ -92,11 +103,21 @@ class UnfinishedInvocations:
         if info is None or not info["state"]["messages"]:
             return
         due = self._list_due((await self._records.read_all()).values())
-        old = [one.record for one in due if self._clock() - one.record.begun_ms / 1000 > self._window_s / 2]
-        known = await self._find_known(old)
+        due = [replace(one, is_bill=await self._claims.has(one.record)) for one in due]
+        known = await self._find_known([one.record for one in due if one.has_lost or self._is_old(one.record)])
         for one in due:
-            if known.has(one.record) or await self._meter(one.record, known):
+            place = known.find(one.record)
+            is_told = self._meter(one, known) if place is None else self._tell_held(one.record, place)
+            if await is_told:
                 self._store.forget(one.sequence)
+
+    async def _tell_held(self, record: InvocationRecord, sequence: int) -> bool:
+        """Its event stands. Its router may have died between that and the notice of what is held of its cost."""
+        stored = await self._store.read_stored(self._stream, sequence, make_unfinished_event(record))
+        return stored is not None and await self._store.tell_held(record, stored)
+
+    def _is_old(self, record: InvocationRecord) -> bool:
+        return self._clock() - record.begun_ms / 1000 > self._window_s / 2
 
     def _list_due(self, entries: Iterable[BucketEntry]) -> list[UnfinishedAttempt]:
         """Those that are due longest come first."""
@@ -113,29 +134,29 @@ class UnfinishedInvocations:
                 log.error(events.INVOCATION_UNREADABLE, key=entry.key)
             return None
 
-    async def _meter(self, record: InvocationRecord, known: KnownEvents) -> bool:
+    async def _meter(self, one: UnfinishedAttempt, known: KnownEvents) -> bool:
         # What has lost its assignment may have the reservation of it, which ends once: with the bill.
-        is_of_assignment = record.assignment_id is not None
-        has_other_bill = known.has_other_bill(record) or not await self._claims.has(record)
-        is_stored = await self._store.meter(
-            record, make_unfinished_event(record), is_bill=is_of_assignment, has_other_bill=is_of_assignment and has_other_bill
-        )
+        record, is_of_assignment = one.record, one.record.assignment_id is not None
+        has_other_bill = is_of_assignment and (known.has_other_bill(record) or one.has_lost)
+        event = make_unfinished_event(record)
+        is_stored = await self._store.meter(record, event, is_bill=is_of_assignment, has_other_bill=has_other_bill)
         if is_stored and self._lines.allow("estimated"):
             log.warning(events.INVOCATION_ESTIMATED, tenant=record.tenant_id, provider=record.provider_id)
         return is_stored
 
-    async def _find_known(self, old: Sequence[InvocationRecord]) -> KnownEvents:
-        """Beyond its duplicate window the stream would take a second event of an attempt."""
-        known = KnownEvents({})
-        if not old:
+    async def _find_known(self, records: Sequence[InvocationRecord]) -> KnownEvents:
+        """The stream would take a second event of these attempts: beyond its duplicate window, or under the other identity."""
+        known = KnownEvents({}, {})
+        if not records:
             return known
-        wanted = {identity for record in old for identity in (record.event_id, find_bill(record))}
-        since = datetime.fromtimestamp(min(record.begun_ms for record in old) / 1000 - 1, UTC)
+        wanted = {identity for record in records for identity in (record.event_id, find_bill(record))}
+        since = datetime.fromtimestamp(min(record.begun_ms for record in records) / 1000 - 1, UTC)
         async with open_reader(self._jetstream, self._stream, headers_only=True, since=since) as reader:
             while batch := await reader.read(BATCH):
                 for stored in batch:
                     if (identity := stored.headers.get("Nats-Msg-Id", "")) in wanted:
                         known.attempts.setdefault(identity, stored.headers.get(ATTEMPT_HEADER, ""))
+                        known.sequences.setdefault(identity, stored.sequence)
         return known
 
 

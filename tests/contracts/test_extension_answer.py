@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from router.contracts.extension import InvalidExtensionMessage, read_processor_answer
-from router.contracts.usage import ADJUSTMENT_TYPE
+from router.contracts.usage import RESERVED_TYPES
 from router.core.ids import MAX_TYPE
 
 
@@ -17,7 +17,7 @@ def test_a_type_is_what_a_requests_may_be_or_absent(message_type: str | None) ->
     assert read_processor_answer(answer(message_type)).message.message_type == message_type
 
 
-@pytest.mark.parametrize("message_type", [ADJUSTMENT_TYPE, "x" * (MAX_TYPE + 1)])
+@pytest.mark.parametrize("message_type", [*sorted(RESERVED_TYPES), "x" * (MAX_TYPE + 1)])
 def test_a_type_that_no_request_may_have_is_no_answer(message_type: str) -> None:
     with pytest.raises(InvalidExtensionMessage, match="message_type"):
         read_processor_answer(answer(message_type))

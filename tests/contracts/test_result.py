@@ -8,7 +8,7 @@ from router.contracts.extract import extract_ids
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.pb.beamline.worker.v1 import result_pb2
 from router.contracts.result import MAX_LATENCY_MS, RESULT, ExecResult, read_result
-from router.contracts.usage import ADJUSTMENT_TYPE
+from router.contracts.usage import RESERVED_TYPES
 from router.contracts.worker import DAY_MS, WorkerMessageLimits
 from router.core.message import Message
 from router.core.outcome import Fault
@@ -234,7 +234,8 @@ def test_a_dead_letter_is_told_the_ids_of_an_ack_and_of_a_decide_request_as_befo
     assert extract_ids(a_message(a_protobuf()))["message_id"] == "m-1"
 
 
+@pytest.mark.parametrize("reserved", sorted(RESERVED_TYPES))
 @pytest.mark.parametrize("form", in_every_form())
-def test_the_type_of_adjustments_is_no_outcomes(form: str) -> None:
-    fault = refused(in_every_form(job={"type": ADJUSTMENT_TYPE})[form])
+def test_the_types_of_adjustments_and_invocations_are_no_outcomes(form: str, reserved: str) -> None:
+    fault = refused(in_every_form(job={"type": reserved})[form])
     assert (fault.code, fault.field) == ("SCHEMA_VALIDATION_FAILED", "job.type")

@@ -6,7 +6,7 @@ from nats.aio.msg import Msg
 
 from router.core.clock import steady
 from router.core.errors import BrokerRefused, BrokerUnavailable, NoJetStream, NoLeader
-from router.delivery.api import ASK_AGAIN_S, CONSUMER_EXISTS, STREAM_NOT_FOUND, JetStream
+from router.delivery.api import ASK_AGAIN_S, CONSUMER_EXISTS, STREAM_NOT_FOUND, TOO_LARGE_CODES, JetStream
 from tests.support.delivery import WorkStreams, connected, some_work_streams
 
 
@@ -47,6 +47,16 @@ async def test_messages_are_found_by_subject(place: WorkStreams) -> None:
     assert following is not None
     assert (last.data, following.sequence) == (b"3", 3)
     assert await place.jetstream.get_next(place.out, place.letters, 3) is None
+
+
+@pytest.mark.parametrize("headers", [{}, {"x": "a" * 70_000}], ids=["body", "headers"])
+async def test_the_server_has_a_number_for_what_is_too_large_for_a_stream(place: WorkStreams, headers: dict[str, str]) -> None:
+    info = await place.jetstream.stream(place.out)
+    assert info is not None
+    await place.jetstream.ask(f"STREAM.UPDATE.{place.out}", {**info["config"], "max_msg_size": 1_000 if not headers else -1})
+    with pytest.raises(BrokerRefused) as refused:
+        await place.jetstream.publish(place.effects, b"a" * 2_000, headers)
+    assert refused.value.err_code in TOO_LARGE_CODES
 
 
 async def test_a_durable_that_differs_is_told_by_number(place: WorkStreams) -> None:

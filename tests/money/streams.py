@@ -61,6 +61,7 @@ class StreamPlan(Struct, frozen=True):
     cut: int = 1_000
     waves: int = 12
     seed: int = 7
+    pause_s: float = PAUSE_S
 
 
 def plan_streams(plan: StreamPlan) -> list[Asking]:
@@ -100,7 +101,7 @@ async def run(plan: StreamPlan, tree: Tree, tell: Tell) -> StreamFigures:
         waves = asyncio.create_task(_make_waves(town, asker, plan, tell))
 
         async def ask(number: int) -> None:
-            await _ask(asker, asked[number])
+            await _ask(asker, asked[number], pause_s=plan.pause_s)
             if number % 1000 == 999:
                 tell(f"{number + 1} asked")
 
@@ -113,7 +114,7 @@ async def run(plan: StreamPlan, tree: Tree, tell: Tell) -> StreamFigures:
         return compare([*asked, *long], work, events, dict(asker.answers), again=again, commit=tree.commit, seconds=seconds)
 
 
-async def _ask(asker: Asker, one: Asking, *, pause_s: float = PAUSE_S, longest_ms: int = LONGEST_MS) -> str:
+async def _ask(asker: Asker, one: Asking, *, pause_s: float, longest_ms: int = LONGEST_MS) -> str:
     options = {"text": one.text, "pieces": one.pieces, "seed": one.seed, "tells": one.tells}
     silent = {"silent": one.silent_after} if one.silent_after is not None else {}
     text = TEXTS[one.text]
@@ -168,7 +169,7 @@ async def _read_all(town: Town) -> tuple[list[Event], int]:
 
 def main() -> int:
     arguments = _arguments()
-    plan = StreamPlan(arguments.streams, arguments.cut, arguments.waves, arguments.seed)
+    plan = StreamPlan(arguments.streams, arguments.cut, arguments.waves, arguments.seed, arguments.pause_ms / 1000)
     begun = time.monotonic()
 
     def tell(what: str) -> None:
@@ -196,6 +197,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cut", type=int, default=1_000, help="how many are cut, waves and all (default 1000)")
     parser.add_argument("--waves", type=int, default=12, help="of long streams, each with a router that is stopped (default 12)")
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--pause-ms", type=float, default=PAUSE_S * 1000, help="between two pieces (default 10)")
     parser.add_argument("--write", type=Path, metavar="FILE", help="keep the page in this file")
     return parser.parse_args()
 

@@ -2,24 +2,28 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
+from msgspec.structs import replace
 from nats.aio.client import Client
 
 from router.contracts.assignment_record import invoked_key
+from router.contracts.held_cost import ALL_HELD
 from router.contracts.invocation_record import InvocationRecord, draw_attempt_id, record_bytes
 from router.contracts.usage import USAGE_SUBJECT, UsageEvent, assignment_identity
+from router.core.errors import BrokerUnavailable
 from router.core.message import Effect
 from router.delivery.acked_publisher import NotPublished, PublishCallback
-from router.delivery.api import JetStream
+from router.delivery.api import TOO_LARGE_CODES, JetStream
 from router.delivery.topology import bucket
 from router.routing.extensions.failure import InvocationRefused
 from router.routing.prices import PricedUsage
 from router.routing.reports.invocation_events import make_attempt_event, make_unfinished_event
 from router.services.assignment_claims import ENDED, AssignmentClaims
-from router.services.attempt_store import TOO_LARGE, AttemptStore
+from router.services.attempt_store import AttemptStore
 from router.services.unfinished_invocations import UnfinishedInvocations
 from tests.support.delivery import connected
 from tests.support.router_streams import read_stream
@@ -35,6 +39,7 @@ class Bench:
     def __init__(self, nc: Client, jetstream: JetStream, prefix: str) -> None:
         self.nc = nc
         self.bucket, self.assignments, self.usage = f"{prefix}_INVOCATIONS", f"{prefix}_KNOWN", f"{prefix}_USAGE"
+        self.held_stream = f"{prefix}_HELD"
         self.held: list[UsageEvent] = []
         self.store = AttemptStore(jetstream, self.bucket, self.held.append)
         self.claims = AssignmentClaims(jetstream, self.assignments, self.bucket)
@@ -48,10 +53,14 @@ class Bench:
             spec = bucket(name)
             await jetstream.ask(f"STREAM.CREATE.{spec.name}", spec.to_json())
         await self.nc.jetstream().add_stream(name=self.usage, subjects=[USAGE_SUBJECT], duplicate_window=WINDOW_S)
+        await self.nc.jetstream().add_stream(name=self.held_stream, subjects=[ALL_HELD])
 
     async def remove(self) -> None:
-        for name in (f"KV_{self.bucket}", f"KV_{self.assignments}", self.usage):
+        for name in (f"KV_{self.bucket}", f"KV_{self.assignments}", self.usage, self.held_stream):
             await self.nc.jsm().delete_stream(name)
+
+    async def put_claim(self, assignment_id: str, record: InvocationRecord) -> None:
+        await self.nc.jetstream().publish(f"$KV.{self.assignments}.{invoked_key(assignment_id)}", record.key.encode())
 
     async def count_records(self) -> int:
         return (await self.nc.jsm().stream_info(f"KV_{self.bucket}")).state.messages
@@ -127,7 +136,7 @@ async def test_an_event_older_than_the_duplicate_window_is_not_metered_again(ben
 @pytest.mark.parametrize("is_old", [False, True])
 async def test_an_attempt_that_finds_its_assignment_billed_by_a_worker_has_an_identity_of_its_own(bench: Bench, *, is_old: bool) -> None:
     record = a_record(assignment_id="a-1", begun_ms=0 if is_old else round(NOW * 1000) - 10, reservation="life 7 chat month#3")
-    assert await bench.claims.claim("a-1", record.key)
+    assert await bench.claims.claim("a-1", record.key) is not None
     await bench.store.keep(record)
     billed = assignment_identity("acme", "a-1")
     reported = json.dumps({"event_id": billed, "cost": 0.0, "status": "success"}).encode()
@@ -143,7 +152,7 @@ async def test_an_attempt_that_finds_its_assignment_billed_by_a_worker_has_an_id
 async def test_an_attempt_that_lost_its_assignment_leaves_the_reservation_to_the_bill(bench: Bench, after: str) -> None:
     """Its record has the header of the assignment's reservation, which ends once: with the bill."""
     record, other = a_record(assignment_id="a-1", reservation="life 7 chat month#3"), a_record(assignment_id="a-1")
-    assert await bench.claims.claim("a-1", record.key)
+    assert await bench.claims.claim("a-1", record.key) is not None
     await bench.store.keep(record)
     await bench.nc.jetstream().publish(f"$KV.{bench.assignments}.{invoked_key('a-1')}", ENDED)
     if after == "take over":
@@ -169,18 +178,85 @@ async def test_a_record_that_cannot_be_read_stays_and_stops_no_other(bench: Benc
 async def test_where_a_router_died_the_attempt_that_ended_well_is_the_bill(bench: Bench) -> None:
     """The worker asks again, and its result has the assignment's identity: it must be the duplicate of what was answered."""
     first, second = a_record(assignment_id="a-1"), a_record(assignment_id="a-1")
-    assert await bench.claims.claim("a-1", first.key)
+    assert await bench.claims.claim("a-1", first.key) is not None
     await bench.store.keep(first)  # its router died
-    assert not await bench.claims.claim("a-1", second.key)
+    assert await bench.claims.claim("a-1", second.key) is None
     assert await bench.claims.take_over("a-1", second.key)
     await bench.store.meter(second, an_event(second), is_bill=True)
     await bench.unfinished.meter_due()
     assert await bench.read_events() == [(assignment_identity("acme", "a-1"), 0.25, "success"), (first.event_id, 0.005, "timeout")]
 
 
+async def test_a_bill_whose_router_died_before_it_deleted_the_record_is_no_second_one(bench: Bench) -> None:
+    """The worker asked again, and the second attempt took the key: the first one has its event all the same."""
+    bench.now = time.time()  # the server's own clock says when an event was stored
+    begun_ms = round(bench.now * 1000) - 10
+    first, second = (a_record(assignment_id="a-1", begun_ms=begun_ms, deadline_ms=begun_ms - 30_000) for _ in range(2))
+    assert await bench.claims.claim("a-1", first.key) is not None
+    await bench.store.keep(first)
+    await bench.store.meter(first, an_event(first), is_bill=True)
+    assert await bench.claims.take_over("a-1", second.key)
+    await bench.store.meter(second, an_event(second, 0.5), is_bill=True)
+    stored = await bench.read_events()
+    assert stored == [(assignment_identity("acme", "a-1"), 0.25, "success"), (second.event_id, 0.5, "success")]
+    await bench.unfinished.meter_due()
+    assert await bench.read_events() == stored
+    await until(lambda: _is_empty(bench))
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+@pytest.mark.parametrize("is_bill", [False, True])
+async def test_a_router_that_died_before_its_notice_leaves_no_cost_that_operators_never_hear_of(
+    bench: Bench, *, is_bill: bool, is_old: bool
+) -> None:
+    """The event is stored, at the bound of what was told, and nothing says so: another router does."""
+    bench.now = time.time()  # the server's own clock says when an event was stored
+    begun_ms = round(bench.now * 1000) - (10_000 if is_old else 10)
+    given = {"assignment_id": "a-1"} if is_bill else {}
+    record = a_record(begun_ms=begun_ms, deadline_ms=begun_ms - 30_000, **given)
+    assert not is_bill or await bench.claims.claim("a-1", record.key) is not None
+    await bench.store.keep(record)
+    told = replace(an_event(record), told_cost=9.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bench.store, "_hold", _hold_nothing)
+        await bench.store.meter(record, told, is_bill=is_bill)
+    await bench.unfinished.meter_due()
+    assert len(await bench.read_events()) == 1
+    ((_, notice, _),) = await read_stream(bench.nc, bench.held_stream)
+    assert (json.loads(notice)["told_cost"], json.loads(notice)["cost"]) == (9.0, 0.25)
+    assert [event.told_cost for event in bench.held] == [9.0]
+    await until(lambda: _is_empty(bench))
+
+
+async def test_a_known_event_that_cannot_be_read_now_is_no_reason_to_meter_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = a_record(begun_ms=0)
+    await bench.store.keep(record)
+    await bench.store.meter(record, an_event(record), is_bill=False)
+    await asyncio.sleep(2 * WINDOW_S)  # the server's own clock
+    monkeypatch.setattr(bench.store, "read_stored", _read_nothing)
+    await bench.unfinished.meter_due()
+    assert (len(await bench.read_events()), await bench.count_records()) == (1, 1)
+
+
+async def test_an_end_that_cannot_be_written_now_is_written_later(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the key stays with an attempt that is no bill, and the one that ends well is billed beside the worker's result."""
+    first, second = a_record(assignment_id="a-1"), a_record(assignment_id="a-1")
+    assert await bench.claims.claim("a-1", first.key) is not None
+
+    async def is_away(*_: object, **__: object) -> int:
+        raise BrokerUnavailable("away")
+
+    async with bench.claims.open():
+        with monkeypatch.context() as patch:
+            patch.setattr(bench.claims._claims, "put", is_away)
+            await bench.claims.end("a-1", first.key)
+        await until(lambda: not bench.claims.unsure)
+    assert await bench.claims.claim("a-1", second.key) is not None
+
+
 async def test_an_attempt_that_ended_keeps_its_assignment(bench: Bench) -> None:
     first, second = a_record(assignment_id="a-1"), a_record(assignment_id="a-1")
-    assert await bench.claims.claim("a-1", first.key)
+    assert await bench.claims.claim("a-1", first.key) is not None
     bench.store.forget(await bench.store.keep(first))
     await until(lambda: _is_empty(bench))
     assert not await bench.claims.take_over("a-1", second.key)
@@ -190,7 +266,7 @@ async def test_an_attempt_that_ended_keeps_its_assignment(bench: Bench) -> None:
 async def test_the_end_of_an_attempt_takes_nothing_from_the_one_that_took_its_place(bench: Bench) -> None:
     """Else a third one could be stored under the assignment's identity again, beyond the duplicate window, and cost nothing."""
     first, second, third = (a_record(assignment_id="a-1") for _ in range(3))
-    assert await bench.claims.claim("a-1", first.key)
+    assert await bench.claims.claim("a-1", first.key) is not None
     await bench.store.keep(first)  # it goes on
     assert await bench.claims.take_over("a-1", second.key)
     await bench.claims.end("a-1", first.key)
@@ -198,19 +274,62 @@ async def test_the_end_of_an_attempt_takes_nothing_from_the_one_that_took_its_pl
     assert not await bench.claims.take_over("a-1", third.key)
 
 
+async def test_what_reached_no_provider_gives_back_its_own_claim_alone(bench: Bench) -> None:
+    """Else the one that took its place loses it, and a third one could be stored under the assignment's identity again, for nothing."""
+    first, second, third = (a_record(assignment_id="a-1") for _ in range(3))
+    claimed = await bench.claims.claim("a-1", first.key)
+    assert claimed is not None
+    await bench.store.keep(first)
+    assert await bench.claims.take_over("a-1", second.key)
+    bench.claims.release("a-1", claimed)
+    assert await bench.claims.claim("a-1", third.key) is None
+    assert await bench.claims.has(second)
+
+
+async def test_after_a_release_the_next_attempt_is_the_first(bench: Bench) -> None:
+    first, second = a_record(assignment_id="a-1"), a_record(assignment_id="a-1")
+    claimed = await bench.claims.claim("a-1", first.key)
+    assert claimed is not None
+    bench.claims.release("a-1", claimed)
+    assert await bench.claims.claim("a-1", second.key) is not None
+    assert await bench.claims.has(second)
+
+
+@pytest.mark.parametrize("taken", [False, True])
+async def test_a_claim_whose_caller_is_cancelled_is_given_back_unless_another_attempt_has_it(bench: Bench, *, taken: bool) -> None:
+    """It may be stored all the same, and its attempt never was: the assignment would wait for its bill for ever."""
+    first, second, third = (a_record(assignment_id="a-1") for _ in range(3))
+    async with bench.claims.open():
+        await _cancel_claim(bench, first)
+        if taken:
+            await bench.put_claim("a-1", second)
+        await until(lambda: not bench.claims.unsure)
+    assert not await bench.claims.has(first)
+    assert await bench.claims.has(second) is taken
+    assert (await bench.claims.claim("a-1", third.key) is None) is taken
+
+
+async def test_a_claim_that_is_in_doubt_when_its_process_stops_is_given_back(bench: Bench) -> None:
+    first, second = a_record(assignment_id="a-1"), a_record(assignment_id="a-1")
+    async with bench.claims.open():
+        await _cancel_claim(bench, first)
+    assert await bench.claims.claim("a-1", second.key) is not None
+
+
 async def test_after_the_report_no_attempt_has_the_assignment(bench: Bench) -> None:
     first, second = a_record(assignment_id="a-1"), a_record(assignment_id="a-1")
-    assert await bench.claims.claim("a-1", first.key)
+    assert await bench.claims.claim("a-1", first.key) is not None
     await bench.claims.end("a-1", first.key)
     bench.claims.mark_reported("a-1")
-    assert not await bench.claims.claim("a-1", second.key)
+    await until(lambda: bench.claims.is_reported("a-1"))
     assert not await bench.claims.take_over("a-1", second.key)
 
 
-async def test_what_one_tenant_cannot_store_pauses_no_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("code", sorted(TOO_LARGE_CODES))
+async def test_what_one_tenant_cannot_store_pauses_no_other(bench: Bench, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     publisher = bench.store._publisher
     assert publisher is not None
-    monkeypatch.setattr(publisher, "publish", _refuse(TOO_LARGE))
+    monkeypatch.setattr(publisher, "publish", _refuse(code))
     with pytest.raises(InvocationRefused):
         await bench.store.keep(a_record("hog"))
     assert bench.store.is_paused("hog")
@@ -219,6 +338,21 @@ async def test_what_one_tenant_cannot_store_pauses_no_other(bench: Bench, monkey
     with pytest.raises(InvocationRefused):
         await bench.store.keep(a_record("hog"))
     assert bench.store.is_paused("quiet")
+
+
+async def test_what_the_server_takes_from_no_client_is_not_sent_and_pauses_its_tenant_alone(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server would close the connection for it, and each invocation that is under way over it."""
+    connection = bench.store._jetstream.connection
+    kept = a_record("kept")
+    await bench.store.keep(kept)
+    monkeypatch.setattr(connection, "_max_payload", 100)
+    with pytest.raises(InvocationRefused):
+        await bench.store.keep(a_record("hog"))
+    assert not await bench.store.meter(kept, an_event(kept), is_bill=False)
+    assert [bench.store.is_paused(tenant) for tenant in ("hog", "kept", "quiet")] == [True, True, False]
+    assert (await bench.count_records(), await bench.read_events()) == (1, [])
 
 
 async def test_a_record_of_which_nothing_is_known_is_deleted_for_its_call_is_not_made(
@@ -259,6 +393,32 @@ def _refuse(err_code: int) -> Callable[[Sequence[Effect], PublishCallback], None
         callback(NotPublished("", err_code, "as told"))
 
     return publish
+
+
+async def _cancel_claim(bench: Bench, record: InvocationRecord) -> None:
+    """The claim is stored, and its publish ack does not come before its caller is cancelled."""
+    is_stored, write = asyncio.Event(), bench.claims._claims._write
+
+    async def store_and_wait(key: str, value: bytes, headers: dict[str, str], last: int) -> int:
+        await write(key, value, headers, last)
+        is_stored.set()
+        return await asyncio.get_running_loop().create_future()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bench.claims._claims, "_write", store_and_wait)
+        claiming = asyncio.create_task(bench.claims.claim(record.assignment_id or "", record.key))
+        await is_stored.wait()
+        claiming.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await claiming
+
+
+async def _read_nothing(*_: object) -> None:
+    """It is away."""
+
+
+async def _hold_nothing(*_: object) -> bool:
+    return True
 
 
 async def _is_empty(bench: Bench) -> bool:

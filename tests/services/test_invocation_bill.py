@@ -10,7 +10,7 @@ from router.contracts.provider_request import ProviderRequest
 from router.contracts.usage import UsageEvent
 from router.core.errors import BrokerUnavailable, RouterError, StorageFull
 from router.routing.prices import PricedUsage
-from router.services.invocation_bill import InvocationBill, OpenAttempt
+from router.services.invocation_bill import InvocationBill, OpenAttempt, TakenParts
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="a-1", trace_id="t-1")
 RECORD = InvocationRecord(
@@ -41,7 +41,7 @@ async def test_an_attempt_that_cannot_become_its_assignments_bill_is_billed_by_i
     parts = SimpleNamespace(store=store, claims=SimpleNamespace(take_over=take_over), clock=lambda: 0.0)
     priced = SimpleNamespace(conclude=lambda *_, **__: PricedUsage(nanos=1))
     bill = InvocationBill(REQUEST, "provider.invoke", cast("Any", parts))
-    bill._attempt = OpenAttempt(RECORD, 1, False, cast("Any", SimpleNamespace(header=None)), cast("Any", priced), 0.0)
+    bill._attempt = OpenAttempt(RECORD, TakenParts(sequence=1), cast("Any", SimpleNamespace(header=None)), cast("Any", priced), 0.0)
     bill.end("success")
     assert await bill.close()
     assert stored == [False]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from nats.aio.client import Client as Nats
 from nats.aio.msg import Msg
 
 from router import Client
+from router.core.errors import Unanswered
+from router.sdk.providers import InvocationFailed
 from router.services import invocation_bill
 from tests.support.budgets import BudgetTown, write_policies
 from tests.support.prices import put_prices
@@ -25,7 +28,8 @@ PRICE: Json = {"provider": "echo", "input": "1000", "output": "10000"}  # of a m
 
 
 @pytest.fixture
-async def town(nc: Nats, nats_url: str, prefix: str, tmp_path: Path) -> AsyncIterator[BudgetTown]:
+async def town(nc: Nats, nats_url: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[BudgetTown]:
+    monkeypatch.setattr("router.services.provider_server.DRAIN_S", 0.0)
     settings = settings_for(nats_url, prefix)
     async with a_router(settings, write_policies(tmp_path)) as router:
         await register(router, an_entry(), an_entry("hasty", timeout_ms=500))
@@ -83,6 +87,54 @@ async def test_a_stream_that_is_cut_is_billed_for_what_passed_by(nc: Nats, route
     assert (event["status"], event["estimated"], event["price"]) == ("cancelled", True, "echo#1")
     assert event["output_tokens"] >= heard / 2  # a piece is a number and a space
     assert event["cost"] >= 0.01 * heard / 2
+
+
+class Counting:
+    """Sends pieces of eleven characters until the server says that one has no listener; `heard`: those that had one."""
+
+    def __init__(self, nc: Nats) -> None:
+        self._nc = nc
+        self.heard: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._unheard = 0
+
+    async def __call__(self, message: Msg) -> None:
+        self._task = asyncio.create_task(self._send(message.reply))
+
+    async def _send(self, to: str) -> None:
+        inbox, sent = self._nc.new_inbox(), 0
+        ear = await self._nc.subscribe(inbox, cb=self._on_unheard)
+        while not self._unheard:
+            sent += 10
+            for _ in range(10):
+                await self._nc.publish(to, b'{"data": "ten letters", "done": false}', reply=inbox)
+            await asyncio.sleep(0)
+        await self._nc.flush()  # then the server has told of each piece
+        await ear.unsubscribe()
+        self.heard.set_result(sent - self._unheard)
+
+    async def _on_unheard(self, _: Msg) -> None:
+        self._unheard += 1
+
+
+@pytest.mark.parametrize("ends", ["its reader leaves", "its budget is spent", "its time is over", "its router stops"])
+async def test_a_cut_stream_is_billed_for_each_piece_that_the_router_got(
+    nc: Nats, town: BudgetTown, router: Running, client: Client, ends: str
+) -> None:
+    """Also for those that come between its end and the moment in which the server knows of it."""
+    await put_prices(router, {"provider": "echo", "output": "1000", "characters_per_token": "1"})  # 0.001 a character
+    if ends == "its budget is spent":
+        await town.put("--amount", "2", "--window", "month")
+    source, timeout = Counting(nc), 1.0 if ends == "its time is over" else 60.0
+    async with serve_provider(nc, source):
+        with suppress(InvocationFailed, Unanswered):
+            async for _ in client.invoke_stream(**ASKED, request_id="r-1", timeout=timeout):
+                if ends == "its reader leaves":
+                    break
+                if ends == "its router stops":
+                    await router.stop()
+        heard = await asyncio.wait_for(source.heard, 60)
+    event = await read_one(nc, router)
+    assert (event["output_tokens"], event["cost"]) == (11 * heard, pytest.approx(0.011 * heard))
 
 
 async def test_without_a_price_a_told_cost_is_booked_at_its_bound_and_the_rest_is_held(nc: Nats, router: Running, client: Client) -> None:

@@ -217,7 +217,7 @@ export interface ExecAssignment {
   };
   job: {
     /**
-     * text of 1..256 characters, but usage.adjustment
+     * text of 1..256 characters, but usage.adjustment, provider.invoke and provider.invoke.stream
      */
     type: string;
     /**
@@ -724,7 +724,7 @@ export interface ExtensionMessage {
   payload: {
     payload: unknown;
     /**
-     * text of 1..256 characters, but usage.adjustment; null and an empty string are absent
+     * text of 1..256 characters, but usage.adjustment, provider.invoke and provider.invoke.stream; null and an empty string are absent
      */
     message_type?: string | null;
     message_id?: string | null;
@@ -756,7 +756,7 @@ export interface ExtensionRequest {
    */
   payload: {
     /**
-     * text of 1..256 characters, but usage.adjustment
+     * text of 1..256 characters, but usage.adjustment, provider.invoke and provider.invoke.stream
      */
     message_type: string;
     /**

@@ -17,7 +17,7 @@ from msgspec import Struct
 from router.contracts.envelope import UTC_PATTERN
 from router.contracts.field_readers import MAX_INT64, OPAQUE, SCOPED
 from router.contracts.headers import SUPPORTED_VERSIONS
-from router.contracts.usage import ADJUSTMENT_TYPE
+from router.contracts.usage import RESERVED, RESERVED_TYPES
 from router.core import ids
 
 Schema = Mapping[str, Any]
@@ -25,8 +25,8 @@ Schema = Mapping[str, Any]
 _REFERENCE = "#/$defs/"
 _SUBJECT_NAME = "1..64 of A-Z a-z 0-9 _ -"
 _ABSENT = "null and an empty string are absent"
-_RESERVED = {"const": ADJUSTMENT_TYPE}
-_TYPE = f"text of 1..{ids.MAX_TYPE} characters, but {ADJUSTMENT_TYPE}"
+_RESERVED = {"enum": sorted(RESERVED_TYPES)}
+_TYPE = f"text of 1..{ids.MAX_TYPE} characters, {RESERVED}"
 
 PARTS: Mapping[str, Schema] = {
     "id": {"type": "string", "pattern": f"^{ids.OPAQUE_PATTERN}$", "description": OPAQUE},

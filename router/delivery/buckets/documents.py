@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from router.core.errors import BrokerRefused, Conflict, Poison, StorageFull
 from router.core.ids import bucket_prefix
-from router.delivery.api import STORAGE_FULL_CODES, WRONG_LAST_SEQUENCE, JetStream, nanos
+from router.delivery.api import STORAGE_FULL_CODES, TOO_LARGE_CODES, WRONG_LAST_SEQUENCE, JetStream, nanos
 from router.delivery.buckets.entries import BucketEntry, DeletedKey, read_entry
 from router.delivery.buckets.unavailable import unavailable_bucket
 from router.delivery.buckets.watcher import KvWatcher
 
-TOO_LARGE = 10054
+PURGE = {"KV-Operation": "PURGE", "Nats-Rollup": "sub"}
+EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 
 _HEAD_BYTES = 256  # of the connection's limit: our headers, and those of what is later published of a record
 
@@ -51,6 +52,10 @@ class DocumentBucket:
         """Its history stays. Conflict, BrokerUnavailable."""
         await self._write(key, b"", {"KV-Operation": "DEL"}, revision)
 
+    async def purge(self, key: str, *, revision: int) -> None:
+        """With its history. Conflict, BrokerUnavailable."""
+        await self._write(key, b"", PURGE, revision)
+
     async def history(self, key: str) -> list[BucketEntry | DeletedKey]:
         """All revisions of one key that the bucket still holds, oldest first. Raises BrokerUnavailable."""
         found: list[BucketEntry | DeletedKey] = []
@@ -86,12 +91,12 @@ class DocumentBucket:
             raise Poison("the document is larger than the connection allows")
         try:
             answer = await self._jetstream.publish(
-                self._jetstream.write_subject(self._prefix + key), value, {**headers, "Nats-Expected-Last-Subject-Sequence": str(last)}
+                self._jetstream.write_subject(self._prefix + key), value, {**headers, EXPECTED: str(last)}
             )
         except BrokerRefused as exc:
             if exc.err_code in WRONG_LAST_SEQUENCE:
                 raise Conflict(f"{key} was written by another client") from exc
-            if exc.err_code == TOO_LARGE:
+            if exc.err_code in TOO_LARGE_CODES:
                 raise Poison("the document is larger than its bucket allows") from exc
             if exc.err_code in STORAGE_FULL_CODES:
                 raise StorageFull(f"bucket {self.bucket} is full") from exc

@@ -25,18 +25,23 @@ class WriteOnceKv(DocumentBucket):
 
         BrokerUnavailable; StorageFull when the bucket is full; Poison when the record is too large.
         """
+        created = await self.try_create(key, record)
+        return created.value if isinstance(created, BucketEntry) else record
+
+    async def try_create(self, key: str, record: bytes) -> int | BucketEntry:
+        """The revision of this record, or the one that was there before. Raises as `create`."""
         last = 0
         for _ in range(_TRIES):
             crashpoint("before_create")
             try:
-                await self._write(key, record, {}, last)
+                revision = await self._write(key, record, {}, last)
             except Conflict:
                 newest = await self.read_newest(key)
             else:
                 crashpoint("after_create")
-                return record
+                return revision
             if isinstance(newest, BucketEntry):
-                return newest.value
+                return newest
             last = newest.revision if newest is not None else 0
         raise BrokerUnavailable(f"bucket {self.bucket}: others write and delete the same key")
 

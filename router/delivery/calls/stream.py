@@ -2,6 +2,7 @@
 
     async with Stream(connection, subject, data, head, silence_s=5.0) as pieces:
         async for piece in pieces: ...                    the reader knows which piece is the last, and leaves
+    pieces.take_unread()                                  what the sender had sent before the server knew that it left
 
 Each stream has a subscription, which ends with it: from then on the server tells the sender that there is no responder
 (`reply_streams`), so a reader that is cancelled, or dies, stops its stream without sending anything. Pieces come in order or the
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterator
 from typing import Self
 
 from msgspec import Struct
@@ -72,6 +74,11 @@ class Stream:
             self._size -= len(piece.data)
             return piece
         raise self._broken or CallTimeout(f"nothing was heard for {self._silence_s:g} s")
+
+    def take_unread(self) -> Iterator[StreamPiece]:
+        """What came and was not read. Once the stream is left nothing is added; before, there is never more than MAX_BUFFERED_BYTES."""
+        while self._waiting:
+            yield self._waiting.popleft()
 
     @property
     def _is_cut(self) -> bool:

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from router.contracts.field_readers import MAX_INT64
 from router.contracts.result import ExecResult, read_result
-from router.contracts.usage import assignment_identity, identity_of
+from router.contracts.usage import INVOKED_TYPE, STREAMED_TYPE, assignment_identity, identity_of
 from router.contracts.worker import WorkerMessageLimits
 from router.core.message import Message
 from router.delivery.api import nanos
@@ -43,7 +43,7 @@ RESULTS_CHECK = "results acked = usage"
 ANY = WorkerMessageLimits(
     max_cost=inf, max_timestamp_age_ms=MAX_INT64, max_timestamp_ahead_ms=MAX_INT64
 )  # what was above the limits became a dead letter
-INVOCATION = "provider.invoke"  # the event_type of invocations begins so: their bill waits for no result
+INVOCATIONS = frozenset({INVOKED_TYPE, STREAMED_TYPE})  # their bill waits for no result
 _USED = ("seq", "tenant_id", "event_type", "assignment_id", "request_id", "status", "event_id", "adjustment")
 
 _KEY = ("reference", "status")  # the assignment or request
@@ -192,7 +192,7 @@ def _list_metered(event: Mapping[str, Any], *, is_recent: bool) -> Iterator[tupl
         return
     by_status = identity_of(tenant, reference, status)
     event_id, label = event["event_id"] or by_status, f"{reference} {status}"
-    is_owed = is_recent and not str(event["event_type"]).startswith(INVOCATION)
+    is_owed = is_recent and event["event_type"] not in INVOCATIONS
     if assignment and event_id == assignment_identity(tenant, assignment):
         for one in dict.fromkeys((assignment, event["request_id"] or assignment)):
             yield event["seq"], one, None, is_owed, label

@@ -23,7 +23,7 @@ from router.contracts.malformed import (
     missing_field,
 )
 from router.contracts.request import MAX_IDEMPOTENCY_KEY, MAX_REFERENCE, NOTHING, PUSH_VALUES
-from router.contracts.usage import ADJUSTMENT_TYPE
+from router.contracts.usage import RESERVED, RESERVED_TYPES
 from router.core import ids
 
 Object = Mapping[str, Any]
@@ -76,9 +76,9 @@ def read_message_type(inner: Object, task: Object) -> str:
     for value in (inner.get("message_type"), inner.get("type"), task.get("type")):
         if value is None or value == "":
             continue
-        # What is billed under this type would look like an adjustment, and count nowhere.
-        if type(value) is not str or len(value) > ids.MAX_TYPE or value == ADJUSTMENT_TYPE:
-            legal = f"text of 1..{ids.MAX_TYPE} characters, but {ADJUSTMENT_TYPE}"
+        # What is billed under these types would look like an adjustment, or like an invocation, which waits for no result.
+        if type(value) is not str or len(value) > ids.MAX_TYPE or value in RESERVED_TYPES:
+            legal = f"text of 1..{ids.MAX_TYPE} characters, {RESERVED}"
             raise invalid_field("message_type", "message.message_type", legal)
         return value
     raise missing_field("message_type", "message.message_type")

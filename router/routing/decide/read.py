@@ -25,7 +25,7 @@ from router.contracts.header_rules import Violation, control_violations, violati
 from router.contracts.headers import SUPPORTED_VERSIONS, find_control_header, message_id_in
 from router.contracts.malformed import HEADER_CONTRACT_VIOLATION, STAGE_HEADERS, Malformed, invalid_field
 from router.contracts.request import NOTHING, RouteRequest
-from router.contracts.usage import ADJUSTMENT_TYPE
+from router.contracts.usage import RESERVED_TYPES
 from router.core import ids
 from router.core.ids import is_opaque
 from router.core.message import Message
@@ -86,7 +86,7 @@ def _build_request(message: Message, body: Object, inner: Object, task: Object, 
     if not tenant_id or not fields.is_scoped(tenant_id):
         tenant_id = fields.read_tenant(body, inner)
     message_type = inner.get("message_type")
-    if type(message_type) is not str or not 1 <= len(message_type) <= ids.MAX_TYPE or message_type == ADJUSTMENT_TYPE:
+    if type(message_type) is not str or not 1 <= len(message_type) <= ids.MAX_TYPE or message_type in RESERVED_TYPES:
         message_type = fields.read_message_type(inner, task)
     payload = inner.get("payload")
     if payload is None:

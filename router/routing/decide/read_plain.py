@@ -19,7 +19,7 @@ from router.contracts.codec import LARGE_BODY_BYTES, UNREADABLE_ERRORS, may_hold
 from router.contracts.header_rules import MISMATCH, Violation, violations
 from router.contracts.headers import CONTROL_HEADERS, SUPPORTED_VERSIONS
 from router.contracts.request import NOTHING, RouteRequest
-from router.contracts.usage import ADJUSTMENT_TYPE
+from router.contracts.usage import RESERVED_TYPES
 from router.core.ids import MAX_TYPE, is_opaque
 from router.core.message import Message
 from router.routing.decide.fields import DEFAULT_POLICY, is_scoped, merge_routing_context
@@ -112,7 +112,7 @@ def _build_request(headers: Mapping[str, str], body: RequestBody, inner: Request
         if body.message is not None:
             return None
         message_type, payload = task.type, task.payload
-    if payload is None or not message_type or len(message_type) > MAX_TYPE or message_type == ADJUSTMENT_TYPE:
+    if payload is None or not message_type or len(message_type) > MAX_TYPE or message_type in RESERVED_TYPES:
         return None
     request_id, given_id = body.request_id or inner.request_id or None, body.message_id or inner.message_id or None
     key = request_id or header_id

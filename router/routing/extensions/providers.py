@@ -44,9 +44,9 @@ class StreamOpener(Protocol):
     """The port that opens streams."""
 
     def __call__(
-        self, subject: str, data: bytes, headers: Mapping[str, str], silence_s: float
+        self, subject: str, data: bytes, headers: Mapping[str, str], silence_s: float, on_unread: Callable[[ProviderMessage], None]
     ) -> AbstractAsyncContextManager[AsyncIterable[ProviderMessage]]:
-        """The pieces of one stream, at most `silence_s` apart.
+        """The pieces of one stream, at most `silence_s` apart. `on_unread` hears those that came and were not read, at its end.
 
         Asking raises BrokerUnavailable, or Poison for what the broker would never take; reading CallTimeout, NoResponders, ConnectionLost.
         """
@@ -148,7 +148,8 @@ class ProviderInvoker:
         try:
             async with asyncio.timeout(left_s):
                 await ledger.begin(find_model(route), left_s)
-                async with self._streams(route.subject, call_bytes(request, route.config), headers, route.timeout_ms / 1000) as pieces:
+                body, silence_s = call_bytes(request, route.config), route.timeout_ms / 1000
+                async with self._streams(route.subject, body, headers, silence_s, relay.count_unread) as pieces:
                     return await relay.run(pieces, outcome.on_first_piece)
         except TimeoutError:
             failure = caller_deadline_failure(left_s)

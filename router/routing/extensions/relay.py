@@ -3,6 +3,7 @@
     {data, done: false} …   {data, done: true}            passed on with the request's id, the last one with what the whole took
     one whole answer                                      the only chunk
     no piece in time, an error, garbage, no responders    a last chunk that says so: no stream ends without one
+    what came after the stream was cut                    counted and not passed on: its provider did the work
 
 The reader counts chunks, so the last one says how many there were.
 """
@@ -10,6 +11,7 @@ The reader counts chunks, so the last one says how many there were.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Mapping
+from contextlib import suppress
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -49,6 +51,7 @@ class StreamRelay:
         self._now = now
         self._begun = now()
         self._count = 0
+        self._is_over = False  # by its provider's own last word
 
     async def run(
         self, pieces: AsyncIterable[ProviderMessage], on_first_piece: Callable[[], object] = lambda: None
@@ -59,9 +62,7 @@ class StreamRelay:
         """
         try:
             async for piece in pieces:
-                check_refused(piece.headers)
-                chunk = read_piece(piece.data, self._request.provider_id)
-                self._ledger.take(chunk.data, chunk.metadata)
+                chunk = self._take(piece)
                 if chunk.done:
                     return self._finish(chunk)
                 if not self._count:
@@ -74,6 +75,12 @@ class StreamRelay:
             return failure
         return None
 
+    def count_unread(self, piece: ProviderMessage) -> None:
+        """Count a piece that came when no reader was left, or no time, or no budget. The last one may tell what all of it used."""
+        if not self._is_over:
+            with suppress(RouterError):
+                self._take(piece)
+
     def fail(self, failure: ExtensionFailure) -> None:
         """End the stream with a chunk that says why."""
         self._end(StreamChunk(done=True, metadata=chunk_metadata(failure)))
@@ -81,6 +88,15 @@ class StreamRelay:
     @property
     def latency_ms(self) -> float:
         return (self._now() - self._begun) * 1000
+
+    def _take(self, piece: ProviderMessage) -> StreamChunk:
+        """Read a piece, and count it. Raises RouterError: it is an error, or none."""
+        self._is_over = True
+        check_refused(piece.headers)
+        chunk = read_piece(piece.data, self._request.provider_id)
+        self._ledger.take(chunk.data, chunk.metadata)
+        self._is_over = chunk.done
+        return chunk
 
     def _finish(self, chunk: StreamChunk) -> ExtensionFailure | None:
         failure = read_failure(chunk.metadata) if chunk.failed else None

@@ -29,6 +29,9 @@ class Sender:
         await self._connection.flush()
         return self
 
+    async def flush(self) -> None:
+        await self._connection.flush()
+
     async def begin(self):
         return self._outlets.open(await self.asked.get(), self.gone.set, {"version": "1"})
 
@@ -64,6 +67,22 @@ async def test_a_reader_that_leaves_ends_the_stream(place, prefix: str) -> None:
         assert not sender.gone.is_set()
     outlet.send(b"2")
     await asyncio.wait_for(sender.gone.wait(), 60)
+
+
+async def test_what_came_and_was_not_read_can_be_taken_afterwards(place, prefix: str) -> None:
+    """Its sender has done it: what it sent before the server knew that its reader has left, too."""
+    ours, sender, _ = place
+    await sender.at(prefix)
+    stream = Stream(ours, prefix, b"", silence_s=5)
+    async with stream as pieces:
+        outlet = await sender.begin()
+        for number in range(20):
+            outlet.send(str(number).encode())
+        assert (await anext(pieces)).data == b"0"
+        outlet.send(b"20")
+        await sender.flush()  # the server has it: it is on its way
+    assert [int(piece.data) for piece in stream.take_unread()] == list(range(1, 21))
+    assert list(stream.take_unread()) == []
 
 
 async def test_a_reader_that_dies_ends_the_stream(place, prefix: str) -> None:

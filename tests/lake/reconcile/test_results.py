@@ -125,6 +125,15 @@ async def test_an_invocation_under_an_assignment_meters_its_results_and_waits_fo
     assert (found.verdict, found.figures["usage"]) == ("ok", 0)
 
 
+async def test_a_type_that_only_begins_as_that_of_invocations_waits_for_its_result(
+    jetstream: JetStream, nats_url: str, tmp_path: Path
+) -> None:
+    """The payer chooses the type of a request: only those that no request may have say that there is no result."""
+    await worked(jetstream, 2)
+    chosen = A_BILL | {"event_type": "provider.invoked"}
+    assert (await checked(nats_url, tmp_path, (2,), chosen)).ids == ("a-1 success: no result",)
+
+
 async def test_a_further_invocation_meters_no_result(jetstream: JetStream, nats_url: str, tmp_path: Path) -> None:
     await worked(jetstream, 1, assignment_id="a-1")
     further = {**A_BILL, "event_type": "provider.invoke", "event_id": "usage:" + "f" * 32}

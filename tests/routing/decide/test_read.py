@@ -7,7 +7,7 @@ import pytest
 
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.request import RouteRequest
-from router.contracts.usage import ADJUSTMENT_TYPE
+from router.contracts.usage import RESERVED_TYPES
 from router.core.outcome import Fault
 from router.routing.decide.read import RequestLimits, read
 from router.routing.decide.reading import RequestReading
@@ -294,17 +294,15 @@ def test_a_refused_request_is_answered_with_the_ids_that_could_be_read() -> None
     assert reading(b"junk", {"Nats-Msg-Id": "n"}).answer_id == "n"
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        a_body(message_type=ADJUSTMENT_TYPE),
-        a_body(message_type="", type=ADJUSTMENT_TYPE),
-        {"tenant_id": "acme", "task": {"type": ADJUSTMENT_TYPE, "payload": "hello"}},
-        {"tenant_id": "acme", "message_type": ADJUSTMENT_TYPE, "payload": "hello", "metadata": {"a": 1}},
-        a_protobuf(message_type=ADJUSTMENT_TYPE),
-    ],
-)
-def test_the_type_of_adjustments_is_no_requests(body: object) -> None:
-    """What is billed under it would look like an adjustment, and count nowhere."""
-    fault = refused(body)
-    assert (fault.code, (fault.field or "").endswith("type")) == ("SCHEMA_VALIDATION_FAILED", True)
+@pytest.mark.parametrize("reserved", sorted(RESERVED_TYPES))
+def test_the_types_of_adjustments_and_invocations_are_no_requests(reserved: str) -> None:
+    """What is billed under them would look like an adjustment, and count nowhere, or like an invocation, which waits for no result."""
+    for body in (
+        a_body(message_type=reserved),
+        a_body(message_type="", type=reserved),
+        {"tenant_id": "acme", "task": {"type": reserved, "payload": "hello"}},
+        {"tenant_id": "acme", "message_type": reserved, "payload": "hello", "metadata": {"a": 1}},
+        a_protobuf(message_type=reserved),
+    ):
+        fault = refused(body)
+        assert (fault.code, (fault.field or "").endswith("type")) == ("SCHEMA_VALIDATION_FAILED", True)

@@ -53,7 +53,9 @@ class Asked:
         assert chunks[-1].done
 
     @asynccontextmanager
-    async def _stream(self, subject: str, data: bytes, headers: Mapping[str, str], silence_s: float) -> AsyncIterator[AsyncIterator[Piece]]:
+    async def _stream(
+        self, subject: str, data: bytes, headers: Mapping[str, str], silence_s: float, on_unread: object
+    ) -> AsyncIterator[AsyncIterator[Piece]]:
         assert int(headers[DEADLINE]) == GIVEN_S * 1000
         yield self._pieces()
 

@@ -50,6 +50,25 @@ async def test_what_comes_after_the_last_chunk_is_not_passed_on() -> None:
 
 
 @pytest.mark.parametrize(
+    ("read", "counted"),
+    [
+        ([b'{"data": "a", "done": false}'], ["a", "b", "c"]),  # cut: the last one may still tell what it used
+        ([b'{"data": "a", "done": true}'], ["a"]),
+        ([b'{"data": "a", "done": false}', Piece(b"", {"Nats-Service-Error-Code": "503"})], ["a"]),
+        ([b"garbage"], []),
+    ],
+)
+async def test_what_was_not_passed_on_counts_up_to_its_providers_last_word(read: list[bytes | Piece], counted: list[str]) -> None:
+    ledger, chunks = KeptLedger(), list[StreamChunk]()
+    relay = StreamRelay(REQUEST, chunks.append, ledger)
+    await relay.run(heard(*read))
+    count = len(chunks)
+    for piece in (b'{"data": "b", "done": false}', b'{"data": "c", "done": true}', b'{"data": "d", "done": false}'):
+        relay.count_unread(Piece(piece))
+    assert (ledger.taken, len(chunks)) == (counted, count)
+
+
+@pytest.mark.parametrize(
     ("end", "told"),
     [
         (CallTimeout("silent"), ("timeout", "extension_timeout", None, True)),

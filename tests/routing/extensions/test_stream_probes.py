@@ -93,7 +93,9 @@ class Streams:
         await asyncio.wait({one.task for one in self._all})
 
     @asynccontextmanager
-    async def _open(self, subject: str, data: bytes, headers: Mapping[str, str], silence_s: float) -> AsyncIterator[AsyncIterator[Piece]]:
+    async def _open(
+        self, subject: str, data: bytes, headers: Mapping[str, str], silence_s: float, on_unread: object
+    ) -> AsyncIterator[AsyncIterator[Piece]]:
         one = self._opening.pop()
         one.is_open = True
         yield self._read(one)
