@@ -14,6 +14,7 @@ The worker's result has the identity of the assignment too, so it is the duplica
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -31,7 +32,7 @@ ENDED = b"ended"  # in place of an attempt
 REPORTED = b"reported"
 GIVE_BACK_EVERY_S = 0.2
 LAST_S = 1.0  # when the process stops
-MAX_UNSURE = 10_000  # claims of which it is not known whether they are stored
+MAX_UNSURE, SHARE = 10_000, 1_000  # claims of which it is not known whether they are stored: of all tenants, of each
 
 
 class AssignmentClaims:
@@ -43,6 +44,7 @@ class AssignmentClaims:
         self._records = DocumentBucket(jetstream, invocations)
         self._prefix = jetstream.write_subject(bucket_prefix(assignments))
         self.unsure: dict[tuple[str, str], None] = {}  # assignment and attempt, the oldest first
+        self._unsure_of: Counter[str] = Counter()  # by tenant
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -114,8 +116,11 @@ class AssignmentClaims:
         return True
 
     def _doubt(self, assignment_id: str, attempt: str) -> None:
-        if len(self.unsure) < MAX_UNSURE:  # beyond it, these assignments are billed by their results
-            self.unsure[assignment_id, attempt] = None
+        """Beyond the bound these assignments are billed by their results."""
+        tenant, place = _find_tenant(attempt), (assignment_id, attempt)
+        if place not in self.unsure and len(self.unsure) < MAX_UNSURE and self._unsure_of[tenant] < SHARE:
+            self.unsure[place] = None
+            self._unsure_of[tenant] += 1
 
     async def _give_back_unsure(self) -> None:
         while True:
@@ -127,6 +132,7 @@ class AssignmentClaims:
         for assignment_id, attempt in list(self.unsure):
             await self._give_back(assignment_id, attempt)
             del self.unsure[assignment_id, attempt]
+            self._unsure_of -= Counter([_find_tenant(attempt)])
 
     async def _give_back(self, assignment_id: str, attempt: str) -> None:
         # Written, and not only read: a write comes after the one of the claim, which may still be under way.
@@ -135,6 +141,11 @@ class AssignmentClaims:
         if revision is not None:
             with suppress(Conflict):  # another attempt has taken it over
                 await self._claims.purge(key, revision=revision)
+
+
+def _find_tenant(attempt: str) -> str:
+    """As the key of an attempt's record has it."""
+    return attempt.rpartition(".")[0]
 
 
 def _find_own(created: int | BucketEntry, attempt: str) -> int | None:

@@ -242,13 +242,9 @@ async def test_an_end_that_cannot_be_written_now_is_written_later(bench: Bench, 
     """Else the key stays with an attempt that is no bill, and the one that ends well is billed beside the worker's result."""
     first, second = a_record(assignment_id="a-1"), a_record(assignment_id="a-1")
     assert await bench.claims.claim("a-1", first.key) is not None
-
-    async def is_away(*_: object, **__: object) -> int:
-        raise BrokerUnavailable("away")
-
     async with bench.claims.open():
         with monkeypatch.context() as patch:
-            patch.setattr(bench.claims._claims, "put", is_away)
+            patch.setattr(bench.claims._claims, "put", _is_away)
             await bench.claims.end("a-1", first.key)
         await until(lambda: not bench.claims.unsure)
     assert await bench.claims.claim("a-1", second.key) is not None
@@ -307,6 +303,20 @@ async def test_a_claim_whose_caller_is_cancelled_is_given_back_unless_another_at
     assert not await bench.claims.has(first)
     assert await bench.claims.has(second) is taken
     assert (await bench.claims.claim("a-1", third.key) is None) is taken
+
+
+async def test_the_claims_in_doubt_of_one_tenant_leave_room_for_another_ones(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.services.assignment_claims.SHARE", 2)
+    monkeypatch.setattr("router.services.assignment_claims.MAX_UNSURE", 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.claims._claims, "_write", _is_away)
+        for attempt in ("hog.1", "hog.2", "hog.3", "quiet.1", "other.1"):
+            with pytest.raises(BrokerUnavailable):
+                await bench.claims.claim(f"a-{attempt}", attempt)
+    assert [attempt for _, attempt in bench.claims.unsure] == ["hog.1", "hog.2", "quiet.1"]
+    async with bench.claims.open():
+        await until(lambda: not bench.claims.unsure)
+    assert not bench.claims._unsure_of
 
 
 async def test_a_claim_that_is_in_doubt_when_its_process_stops_is_given_back(bench: Bench) -> None:
@@ -411,6 +421,10 @@ async def _cancel_claim(bench: Bench, record: InvocationRecord) -> None:
         claiming.cancel()
         with pytest.raises(asyncio.CancelledError):
             await claiming
+
+
+async def _is_away(*_: object, **__: object) -> int:
+    raise BrokerUnavailable("away")
 
 
 async def _read_nothing(*_: object) -> None:
