@@ -182,4 +182,4 @@ def _build_prices(settings: Settings) -> Pricing:
     """What no price stands behind is bounded as a result of a policy that names no cost is."""
     results = settings.results
     unpriced = CostBound(results.cost_factor, results.cost_floor).find_of(DEFAULT_COST)
-    return Pricing(PriceTable(), max_cost=results.max_cost, unpriced=unpriced)
+    return Pricing(PriceTable(), max_cost=results.max_cost, unpriced=unpriced, factor=results.cost_factor, floor=results.cost_floor)

@@ -78,6 +78,7 @@ def _build_provider_invoker(context: AppContext) -> ProviderInvoker:
         streams,
         breakers=context.breakers.extensions,
         health=context.health,
+        limits=context.breakers.limits,
         meter=ExtensionMetrics(context.metrics),
         environment=context.settings.extensions.environment,
         longest_s=context.settings.providers.longest_ms / 1000,

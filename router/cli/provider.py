@@ -40,7 +40,9 @@ async def invoke(
 
     Example:  router provider invoke echo --tenant acme --prompt hello --stream
     """
+    from router.contracts.provider_chunk import StreamChunk
     from router.sdk import Client
+    from router.sdk.providers import InvocationFailed
 
     asked: dict[str, Any] = {
         "provider_id": provider_id,
@@ -53,8 +55,13 @@ async def invoke(
     async with Client(session.settings.nats) as client:
         if not stream:
             return _print_response(await client.invoke(**asked), session.as_json)
-        async for chunk in client.invoke_stream(**asked):
-            _print_chunk(chunk, session.as_json)
+        try:
+            async for chunk in client.invoke_stream(**asked):
+                _print_chunk(chunk, session.as_json)
+        except InvocationFailed as exc:
+            if session.as_json and exc.metadata:  # its last chunk, which says why, and what was billed
+                _print_chunk(StreamChunk(done=True, metadata=exc.metadata), as_json=True)
+            raise
     if not session.as_json:
         print(flush=True)
     return exit_codes.OK

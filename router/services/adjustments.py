@@ -112,23 +112,25 @@ def correct_bill(bill: FoundBill, asked: Asked) -> Correction:
     """Raises AdjustmentRefused where more is taken off than was billed."""
     event_id = operator_identity(BILL, asked.tenant_id, asked.command_id)
     billed = bill.count_billed(without=event_id)
-    if billed + round_to_nanos(asked.amount) < 0:
+    if asked.amount < 0 and billed + round_to_nanos(asked.amount) < 0:
         raise AdjustmentRefused(f"more than was billed: {format_nanos(billed)} stands there, and no bill of one event is below 0")
     event = adjust_event(BILL, bill.event, asked.amount, event_id=event_id, reason=asked.reason)
     return Correction(event, bill.reservation, billed)
 
 
-def check_held_amount(correction: UsageEvent, amount: float, bills: Sequence[FoundBill]) -> None:
-    """Raises AdjustmentRefused where a held correction, set to this amount, takes more off its bill than was billed.
+def check_held_amount(held: UsageEvent, amount: float, bills: Sequence[FoundBill]) -> None:
+    """Raises AdjustmentRefused where a held cost, set to this amount, takes more off its bill than was billed.
 
-    `bills`: what the usage stream has of the event that it adjusts."""
-    bill = next((one for one in bills if identity(one.event) == correction.adjusts), None)
+    `bills`: what the usage stream has of the event that it is, or that it adjusts."""
+    bill = next((one for one in bills if identity(one.event) == (held.adjusts or identity(held))), None)
     if bill is None:
-        raise AdjustmentRefused(f"the bill {correction.adjusts} is no longer in the usage stream: an amount below 0 has no bound there")
-    booked = round_to_nanos(Decimal(repr(correction.cost)))
-    billed = bill.count_billed(without=derive_held_identity(identity(correction))) - booked
+        if held.adjusts is None and amount >= 0:
+            return  # a bill that has left the stream: an adjustment of it would be gone too
+        raise AdjustmentRefused(f"the bill {held.adjusts} is no longer in the usage stream: an amount below 0 has no bound there")
+    booked = round_to_nanos(Decimal(repr(held.cost)))
+    billed = bill.count_billed(without=derive_held_identity(identity(held))) - booked
     if billed + round_to_nanos(Decimal(repr(amount))) < 0:
-        raise AdjustmentRefused(f"more than was billed: {format_nanos(billed)} stands there without this correction")
+        raise AdjustmentRefused(f"it takes more off than was billed: the amount is at least {format_nanos(-billed)}")
 
 
 def correct_period(period: BilledPeriod, asked: Asked, provider_id: str, policy_id: str | None, now_ms: int) -> Correction:

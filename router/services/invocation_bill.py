@@ -109,7 +109,7 @@ class InvocationBill:
     async def begin(self, model: str | None, timeout_s: float) -> None:
         parts, at = self._parts, self._parts.clock()
         record, expected = self._make_record(model, at, timeout_s)
-        priced = parts.pricing.open(self._request, at=at, model=model)
+        priced = parts.pricing.open(self._request, at=at, model=model, expected=expected)
         known = await self._find_assignment() if parts.is_on else None
         if known is not None:
             record = replace(record, assignment_id=known.assignment_id, assigned_request_id=known.request_id)
@@ -155,7 +155,8 @@ class InvocationBill:
     def _make_record(self, model: str | None, at: float, timeout_s: float) -> tuple[InvocationRecord, int]:
         """The record, and what the attempt is expected to cost, in nanos."""
         request, begun_ms = self._request, round(at * 1000)
-        usage = self._expect(model, at, min(timeout_s, USUAL_SECONDS))
+        priced = self._expect(model, at, min(timeout_s, USUAL_SECONDS))
+        usage = priced if priced is not None else UNPRICED
         record = InvocationRecord(
             attempt_id=draw_attempt_id(),
             tenant_id=request.tenant_id,
@@ -165,21 +166,17 @@ class InvocationBill:
             trace_id=request.trace_id,
             begun_ms=begun_ms,
             deadline_ms=begun_ms + round(timeout_s * 1000),
-            nanos=usage.nanos if usage.price is not None else 0,
+            nanos=usage.nanos,
             model=usage.model,
             input_tokens=usage.input_tokens,
             price=usage.price,
         )
-        return record, usage.nanos or USUAL_NANOS
+        return record, USUAL_NANOS if priced is None else usage.nanos
 
-    def _expect(self, model: str | None, at: float, seconds: float) -> PricedUsage:
-        """What it costs by its price with an answer as long as may be expected, after these seconds."""
-        request, pricing = self._request, self._parts.pricing
-        if pricing.table.find(request.provider_id, model, at) is None:
-            return UNPRICED
-        expected = pricing.open(request, at=at, model=model)
-        expected.take("", {"completion_tokens": str(_read_most_tokens(request))})
-        return expected.conclude(seconds, is_complete=False)
+    def _expect(self, model: str | None, at: float, seconds: float) -> PricedUsage | None:
+        """What it costs by its price with an answer as long as may be expected, after these seconds; None without a price."""
+        expected = self._parts.pricing.open(self._request, at=at, model=model)
+        return expected.expect(_read_most_tokens(self._request), seconds)
 
     async def _find_assignment(self) -> Assignment | None:
         """The assignment that it is invoked for, under its id. Raises InvocationRefused."""

@@ -64,6 +64,12 @@ def test_a_stream_in_json_is_a_line_for_each_chunk(url: str) -> None:
     assert lines[-1]["metadata"]["completion_tokens"] == "2"
 
 
+def test_a_stream_in_json_that_fails_ends_with_the_chunk_that_says_why(url: str) -> None:
+    ended = invoked(url, "nope", "--prompt", "hello", "--stream", "--json")
+    (last,) = ended.lines
+    assert (ended.status, last["done"], last["metadata"]["error_code"]) == (1, True, "extension_not_found")
+
+
 def test_with_json_all_is_told(url: str) -> None:
     told = invoked(url, "echo", "--prompt", "hello", "--json").json
     assert (told["status"], told["body"], told["metadata"]["prompt_tokens"]) == ("success", "hello", "1")

@@ -13,7 +13,15 @@ from router.app import declare_topology
 from router.app.connect import connect_by
 from router.config import Settings
 from router.config.connection import NatsConfig
-from router.contracts.adjustment import OUTCOME, adjust_event, derive_held_identity, make_adjustment_effect, outcome_identity
+from router.contracts.adjustment import (
+    BILL,
+    OUTCOME,
+    adjust_event,
+    derive_held_identity,
+    make_adjustment_effect,
+    operator_identity,
+    outcome_identity,
+)
 from router.contracts.held_cost import MAX_HELD, find_held_subject, make_held_notice
 from router.contracts.usage import UsageEvent, assignment_identity, identity
 from router.delivery.api import JetStream
@@ -118,7 +126,8 @@ async def test_a_command_that_is_run_again_books_nothing_twice(
     (adjustment,) = await read_all(jetstream, "ROUTER_USAGE")
     assert adjustment["cost"] == 999_999_998.0
     assert [one["after"]["adjustment"] for one in await read_all(jetstream, "ROUTER_AUDIT")] == [adjustment["event_id"]]
-    assert (await held(nats_url, "accept", an_event().event_id or "")).status == 1  # it is held no more
+    decided = await held(nats_url, "accept", an_event().event_id or "", "--json")  # it is held no more
+    assert (decided.status, decided.json["is_new"], decided.json["amount"]) == (0, False, 999_999_998.0)
 
 
 async def test_what_was_decided_stands_also_when_the_duplicate_window_is_over(
@@ -179,6 +188,19 @@ async def test_a_correction_takes_no_more_off_than_was_billed(nats_url: str, jet
         assert (refused.status, ("0.5" in refused.err, "no longer" in refused.err)) == (1, (has_bill, not has_bill)), refused.err
     assert len(await read_all(jetstream, "ROUTER_USAGE")) == stored
     assert await read_all(jetstream, "ROUTER_AUDIT") == []
+
+
+async def test_a_bill_that_was_adjusted_meanwhile_is_not_taken_below_0(nats_url: str, jetstream: JetStream) -> None:
+    """2.00 was booked, 1.95 was taken off by an operator; to set the held cost to 0.05 would take it off again."""
+    bill = an_event()
+    lowered = adjust_event(BILL, bill, Decimal("-1.95"), event_id=operator_identity(BILL, "acme", "c-1"))
+    async with open_publisher(jetstream) as publisher:
+        await publisher.publish_and_wait([make_usage_effect(bill), make_adjustment_effect(lowered)])
+    refused = await held(nats_url, "accept", identity(bill), "--amount", "0.05")
+    assert (refused.status, "at least 1.95" in refused.err) == (1, True), refused.err
+    assert (await held(nats_url, "accept", identity(bill), "--amount", "1.95")).status == 0
+    stored = await read_all(jetstream, "ROUTER_USAGE")
+    assert sum(one["cost"] for one in stored) == pytest.approx(0.0)
 
 
 async def test_an_event_that_is_not_held_is_told(nats_url: str, jetstream: JetStream) -> None:

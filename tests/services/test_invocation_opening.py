@@ -29,7 +29,7 @@ def begin(bench: Bench) -> asyncio.Task[None]:
         claims=bench.claims,
         assignments=cast("AssignmentLookup", SimpleNamespace(recall=lambda _: KNOWN)),
         budgets=InvocationBudgets(BudgetTable("life", 0.01, lambda: bench.now)),
-        pricing=Pricing(PriceTable(), max_cost=10.0, unpriced=1.0),
+        pricing=Pricing(PriceTable(), max_cost=10.0, unpriced=1.0, factor=100.0, floor=0.01),
         clock=lambda: bench.now,
         is_on=True,
     )

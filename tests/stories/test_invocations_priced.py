@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
@@ -72,6 +72,39 @@ async def test_a_told_cost_wins_where_the_price_trusts_it(nc: Nats, router: Runn
     await put_prices(router, {**PRICE, "trust": "told"})
     async with serve_provider(nc, answers):
         assert (await client.invoke(**ASKED)).cost == 0.25
+
+
+async def _tells_too_many_tokens(message: Msg) -> None:
+    usage = {"prompt_tokens": 999_999_999, "completion_tokens": 999_999_999}
+    await message.respond(json.dumps({"provider_id": "echo", "output": "short", "usage": usage}).encode())
+
+
+async def _tells_a_huge_cost(message: Msg) -> None:
+    await message.respond(json.dumps({"provider_id": "echo", "output": "short", "cost": 1e9}).encode())
+
+
+@pytest.mark.parametrize(
+    ("price", "told", "most"),
+    [
+        (PRICE, _tells_too_many_tokens, 100 * 5.01),  # a hundred times the 500 tokens that an answer may be expected to have
+        ({**PRICE, "trust": "told"}, _tells_a_huge_cost, 100 * 5.01),
+        ({"provider": "echo", "per_request": "0.0001", "trust": "told"}, _tells_a_huge_cost, 0.01),  # the floor
+    ],
+    ids=["tokens", "cost", "floor"],
+)
+async def test_what_a_provider_tells_far_above_what_passed_by_is_booked_at_its_bound_and_held(  # noqa: PLR0917 - three fixtures
+    nc: Nats, router: Running, client: Client, price: Json, told: Callable[[Msg], Awaitable[None]], most: float
+) -> None:
+    """A price says what a token costs, and the provider's word alone how many there were."""
+    await put_prices(router, price)
+    async with serve_provider(nc, told):
+        response = await client.invoke(**ASKED)
+    event = await read_one(nc, router)
+    assert 0 < event["cost"] <= most
+    assert event["told_cost"] > 1e6
+    assert response.cost == event["cost"]
+    (notice,) = [json.loads(data) for _, data, _ in await read_stream(nc, router.settings.streams.held.name)]
+    assert notice["event_id"] == event["event_id"]
 
 
 async def test_a_stream_that_is_cut_is_billed_for_what_passed_by(nc: Nats, router: Running, client: Client) -> None:

@@ -57,6 +57,17 @@ async def test_the_bill_names_the_provider_that_was_chosen(nc: Client, settings:
     assert (event["provider_id"], event["told_provider_id"], conflicts) == ("openai", "anthropic", 1)
 
 
+async def test_a_later_outcome_that_names_another_provider_is_counted_too(nc: Client, settings: Settings, policies: Path) -> None:
+    async with a_router(settings, policies) as router:
+        ids = await _assign(nc, settings, 1)
+        await _tell(nc, settings, **ids, status="timeout", cost=0.004)
+        await _tell(nc, settings, **ids, status="success", provider_id="anthropic", cost=0.01)
+        bill, correction = await _read_usage(nc, settings)
+        conflicts = await read_metric(router.ready.http, "router_results_overruled_total", field="provider_id")
+    assert (bill["provider_id"], "told_provider_id" in bill, conflicts) == ("openai", False, 1)
+    assert (correction["provider_id"], correction["told_provider_id"]) == ("openai", "anthropic")
+
+
 async def test_a_cost_far_above_the_expected_one_is_booked_at_the_bound_and_held(nc: Client, settings: Settings, policies: Path) -> None:
     alerts = await AlertRecorder.heard_on(nc)
     async with a_router(settings, policies) as router:

@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 
+from router import Client as RouterClient
 from router.config import Settings
+from router.contracts.extension import RETRY_AFTER
 from router.routing.policy import limited_providers, rate_closure
+from router.sdk.providers import InvocationFailed
 from tests.support.breakers import end_rate_limit
 from tests.support.policy import a_document, a_provider, a_rule
-from tests.support.router_streams import a_result, headers_of, publish_result, results_are_settled, store_assignment
+from tests.support.providers import an_entry, register, says_no, serve_provider
+from tests.support.router_streams import a_result, headers_of, publish_result, read_usage, results_are_settled, store_assignment
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import Json, a_request, ask
 from tests.support.waiting import until
@@ -137,3 +141,29 @@ def _limits(router: Running) -> bool:
     assert context is not None
     shut = context.breakers.providers.find_not_closed("acme")
     return shut is not None and "openai" in shut.limits
+
+
+async def test_an_invocation_that_is_limited_closes_the_provider_for_its_tenant_alone(
+    nc: Client, nats_url: str, prefix: str, tmp_path: Path
+) -> None:
+    """While it is closed no call reaches it, and nothing is billed."""
+    settings = settings_for(nats_url, prefix)
+    async with a_router(settings, write_policies(tmp_path)) as router, RouterClient(nats_url) as client:
+        await register(router, an_entry())
+        asked = {"provider_id": "echo", "prompt": "hello"}
+        async with serve_provider(nc, says_no(429, **{RETRY_AFTER: "60000"})) as heard:
+            limited = await client.invoke(**asked, tenant_id="acme")
+            again = await client.invoke(**asked, tenant_id="acme")
+            with pytest.raises(InvocationFailed) as ended:
+                async for _ in client.invoke_stream(**asked, tenant_id="acme"):
+                    pass
+            assert len(heard) == 1
+            assert (await client.invoke(**asked, tenant_id="beta")).metadata["fault"] == "rate_limit"
+            assert len(heard) == 2
+        for metadata in (limited.metadata, again.metadata, ended.value.metadata):
+            assert (metadata["fault"], 50_000 < int(metadata["retry_after_ms"]) <= 60_000) == ("rate_limit", True)
+
+        async def has_two() -> bool:
+            return len(await read_usage(nc, settings)) == 2
+
+        await until(has_two, what="the two attempts that reached the provider are metered")

@@ -59,9 +59,19 @@ async def answers(message: Msg) -> None:
     await message.respond(echoed(message, cost=0.25))
 
 
-def says_no(number: int) -> Answer:
+class NoLimits:
+    """`providers.RateLimits` of providers that limit no tenant."""
+
+    def find_left_ms(self, tenant_id: str, provider_id: str) -> int:
+        return 0
+
+    def observe(self, *_: object) -> None:
+        """It keeps none."""
+
+
+def says_no(number: int, **more: str) -> Answer:
     async def refuse(message: Msg) -> None:
-        headers = {"Nats-Service-Error-Code": str(number), "Nats-Service-Error": "as told"}
+        headers = {"Nats-Service-Error-Code": str(number), "Nats-Service-Error": "as told", **more}
         await message._client.publish(message.reply, b"", headers=headers)
 
     return refuse

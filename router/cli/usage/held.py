@@ -73,9 +73,9 @@ async def accept(session: CommandSession, event: EventId, *, amount: Amount = No
     cost, why = read_amount(amount), read_reason(reason)
     jetstream, stream = await session.open_jetstream(), session.settings.streams.held.name
     found = await find_held(jetstream, stream, event)
-    if found is None:
-        return exit_codes.refuse(f"no cost of {event} is held: `router usage held list`")
     standing = await find_adjustment(jetstream, session.settings.streams.usage.name, derive_held_identity(event))
+    if found is None:
+        return _tell_decided(session, event, standing)
     if standing is not None:
         adjustment = standing.event  # what was decided first counts
     else:
@@ -90,16 +90,28 @@ async def accept(session: CommandSession, event: EventId, *, amount: Amount = No
     return exit_codes.OK
 
 
+def _tell_decided(session: CommandSession, event_id: str, standing: FoundAdjustment | None) -> int:
+    """It is not held: it was decided before, or never was."""
+    if standing is None:
+        return exit_codes.refuse(f"no cost of {event_id} is held: `router usage held list`")
+    adjustment = standing.event
+    fields = {"event_id": event_id, "adjustment": adjustment.event_id, "amount": adjustment.cost, "is_new": False}
+    session.emit_one(fields, f"{event_id}: an adjustment of {adjustment.cost} {session.settings.usage.currency}: it stands already")
+    return exit_codes.OK
+
+
 async def _check_amount(session: CommandSession, event: UsageEvent, amount: float | None) -> None:
-    """Raises BadParameter for a bill below 0, AdjustmentRefused for a correction that takes more off than was billed."""
+    """Raises BadParameter for a bill below 0, AdjustmentRefused for an amount that takes more off than was billed."""
+    from router.contracts.usage import identity
     from router.services.adjustments import check_held_amount
     from router.services.usage_search import UsageReference, find_bills
 
-    if amount is None or amount >= 0:
+    if amount is None or amount >= event.cost:
         return
-    if event.adjusts is None:
+    if event.adjusts is None and amount < 0:
         raise typer.BadParameter("--amount: a bill is not below 0; only a correction, which `adjusts` a bill, may be")
-    jetstream, reference = await session.open_jetstream(), UsageReference(tenant_id=event.tenant_id, event_id=event.adjusts)
+    bill = event.adjusts or identity(event)
+    jetstream, reference = await session.open_jetstream(), UsageReference(tenant_id=event.tenant_id, event_id=bill)
     with show_progress("search", is_quiet=session.as_json) as advance:
         found = await find_bills(jetstream, session.settings.streams.usage.name, reference, advance)
     check_held_amount(event, amount, found)

@@ -55,6 +55,19 @@ def make_not_found(request: ProviderRequest) -> ExtensionFailure:
     )
 
 
+def make_limited(left_ms: int) -> ExtensionFailure:
+    """It limits the tenant since an earlier answer, so it is not asked."""
+    return ExtensionFailure(
+        EXTENSION_ERROR,
+        f"the provider limits this tenant for {left_ms} ms more",
+        "limited",
+        is_callees=False,
+        was_sent=False,
+        fault=RATE_LIMITS,
+        retry_after_ms=left_ms,
+    )
+
+
 def caller_deadline_failure(left_s: float) -> ExtensionFailure:
     """The caller's time was over: not the provider's fault."""
     return ExtensionFailure(EXTENSION_TIMED_OUT, f"no answer within the {left_s * 1000:.0f} ms that were left", "late", is_callees=False)

@@ -18,6 +18,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from router.contracts.extension import DEADLINE
+from router.contracts.failure_class import RATE_LIMIT, FailureClass
 from router.contracts.provider import SUCCESS, ProviderResponse
 from router.contracts.provider_call import STREAM_HEADER, ProviderAnswer, call_bytes, call_headers, read_answer
 from router.contracts.provider_request import ProviderRequest
@@ -25,11 +26,18 @@ from router.core.clock import Clock, now_ms, steady
 from router.core.errors import BrokerUnavailable, RouterError
 from router.routing.breakers import BreakerRegistry
 from router.routing.extensions.entry import PROVIDER
-from router.routing.extensions.failure import EXTENSION_UNAVAILABLE, ExtensionFailure, is_sent
+from router.routing.extensions.failure import EXTENSION_UNAVAILABLE, RATE_LIMITS, ExtensionFailure, is_sent
 from router.routing.extensions.health import HealthTracker
 from router.routing.extensions.invoke import PERMIT_GRACE_S, ExtensionCall, Invoker
 from router.routing.extensions.ports import ExtensionMeter, InvocationLedger
-from router.routing.extensions.provider_failure import caller_deadline_failure, failed_response, failure_of, make_not_found, status_of
+from router.routing.extensions.provider_failure import (
+    caller_deadline_failure,
+    failed_response,
+    failure_of,
+    make_limited,
+    make_not_found,
+    status_of,
+)
 from router.routing.extensions.registry import ExtensionRegistry, Route
 from router.routing.extensions.relay import ProviderMessage, Send, StreamRelay
 from router.routing.extensions.stream_outcome import StreamOutcome
@@ -38,6 +46,18 @@ USUAL_S = 60.0  # for an answer, where the caller names no time
 USUAL_STREAM_S = 600.0
 CALLER_SLACK_S = 0.01  # the caller's time ends before the call's own: a cancelled call is not counted against the provider
 POLICY = "default"
+
+
+class RateLimits(Protocol):
+    """`policy.limited_providers`: who limits which tenant, shared with the decisions."""
+
+    def find_left_ms(self, tenant_id: str, provider_id: str) -> int:
+        """For how long the provider is left alone; 0: it may be asked."""
+
+    def observe(
+        self, tenant_id: str, provider_id: str, outcome: FailureClass | None, latency_ms: float, retry_after_ms: int | None
+    ) -> None:
+        """One outcome; None: a success."""
 
 
 class StreamOpener(Protocol):
@@ -65,6 +85,7 @@ class ProviderInvoker:
         *,
         breakers: BreakerRegistry,
         health: HealthTracker,
+        limits: RateLimits,
         meter: ExtensionMeter,
         environment: str | None = None,
         longest_s: float = USUAL_STREAM_S,
@@ -75,6 +96,7 @@ class ProviderInvoker:
         self._streams = streams
         self._breakers = breakers
         self._health = health
+        self._limits = limits
         self._meter = meter
         self._environment = environment
         self._longest_s = longest_s
@@ -89,6 +111,8 @@ class ProviderInvoker:
         route = self._route(request)
         if route is None:
             return failed_response(request, make_not_found(request), 0.0)
+        if left_ms := self._limits.find_left_ms(request.tenant_id, request.provider_id):
+            return failed_response(request, make_limited(left_ms), 0.0)
         attempts = _LedgerAttempts(self._invoker, ledger)
         try:
             async with asyncio.timeout(left_s):
@@ -97,7 +121,10 @@ class ProviderInvoker:
         except TimeoutError:
             return failed_response(request, caller_deadline_failure(left_s), self._ms_since(begun))
         except RouterError as exc:
-            return failed_response(request, failure_of(exc), self._ms_since(begun))
+            failure = failure_of(exc)
+            self._tell_limits(request, failure, self._ms_since(begun))
+            return failed_response(request, failure, self._ms_since(begun))
+        self._tell_limits(request, None, self._ms_since(begun))
         ledger.take(answer.body, answer.metadata)
         return _build_response(request, answer, self._ms_since(begun))
 
@@ -112,6 +139,9 @@ class ProviderInvoker:
         if route is None:
             relay.fail(make_not_found(request))
             return
+        if left_ms := self._limits.find_left_ms(request.tenant_id, request.provider_id):
+            relay.fail(make_limited(left_ms))
+            return
         outcome = self._begin_stream(route, request.tenant_id, left_s)
         if outcome is None:
             relay.fail(ExtensionFailure(EXTENSION_UNAVAILABLE, "its circuit breaker is open", "open"))
@@ -122,9 +152,17 @@ class ProviderInvoker:
             outcome.cancel()
             raise
         ledger.end(SUCCESS if failure is None else status_of(failure), was_sent=failure is None or failure.was_sent)
+        self._tell_limits(request, failure, relay.latency_ms)
         if failure is not None and relay.latency_ms >= (left_s - CALLER_SLACK_S) * 1000:
             failure = caller_deadline_failure(left_s)  # the provider saw the caller's deadline pass before this router did
         outcome.end(failure, relay.latency_ms)
+
+    def _tell_limits(self, request: ProviderRequest, failure: ExtensionFailure | None, latency_ms: float) -> None:
+        """A rate limit closes the provider for its tenant, as a result does that says so; a success opens it."""
+        if failure is None:
+            self._limits.observe(request.tenant_id, request.provider_id, None, latency_ms, None)
+        elif failure.fault == RATE_LIMITS:
+            self._limits.observe(request.tenant_id, request.provider_id, RATE_LIMIT, latency_ms, failure.retry_after_ms)
 
     def _begin_stream(self, route: Route, tenant_id: str, left_s: float) -> StreamOutcome | None:
         """None: the breaker is open. A probe has the time of its first piece, as a plain call has that of its answer."""

@@ -11,7 +11,7 @@ breakers are (docs/reference/extensions.md#rate-limited); what is probed is each
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import inf
+from math import ceil, inf
 
 from router.contracts.failure_class import RATE_LIMIT, FailureClass
 from router.core.bounded_cache import BoundedCache
@@ -78,6 +78,12 @@ class LimitedProviders:
         limit = shut.limits.get(provider_id) if shut is not None else None
         if limit is not None:
             limit.begin_probe(self._now())
+
+    def find_left_ms(self, tenant_id: str, provider_id: str) -> int:
+        """For how long the provider is left alone; 0: it may be asked."""
+        shut = self._blocked.get(tenant_id)
+        limit = shut.limits.get(provider_id) if shut is not None else None
+        return 0 if limit is None else max(0, ceil((limit.until - self._now()) * 1000))
 
     def drop_ended(self, tenant_id: str) -> None:
         """Forget closings whose time, and the time of care after it, is over. Called where the tenant has some."""

@@ -6,25 +6,34 @@ Products are added exactly, and the sum is rounded once, half up (docs/reference
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
+from math import ceil
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from router.contracts.money import NANOS
 from router.contracts.usage import MAX_TOKENS
 from router.routing.prices.passed_by import OutputMark, PassedBy
 from router.routing.prices.price import Price
 from router.routing.prices.ratios import TokenRatio, TokenRatios
+from router.routing.prices.text_count import weigh
 
 MILLION = 1_000_000
 
 
 class CostLimits(Struct, frozen=True):
-    """Nanos: of any attempt, and of a told cost that no price stands behind."""
+    """In nanos: `most` of any attempt, `unpriced` of a told cost that no price stands behind.
+
+    A provider's word is believed up to `factor` times what may be expected, and up to `floor`.
+    """
 
     most: int
     unpriced: int
+    factor: Decimal
+    floor: int
 
 
 class PricedUsage(Struct, frozen=True, kw_only=True):
@@ -32,7 +41,7 @@ class PricedUsage(Struct, frozen=True, kw_only=True):
 
     `nanos`: the cost in 1e-9 of the currency. `price`: its name and version, None without one.
     `estimated`: a count that the cost is made of, or the cost, is not what was told of the whole.
-    `told_nanos`: what the provider told where that is above the bound; `nanos` is the bound, and the rest is held.
+    `told_nanos`: what follows from the provider's word where that is above the bound; `nanos` is the bound, and the rest is held.
     """
 
     nanos: int
@@ -59,19 +68,28 @@ class Tokens(Struct, frozen=True):
     is_estimated: bool
 
 
-def compute_cost(price: Price | None, passed: PassedBy, seconds: float, ratios: TokenRatios, limits: CostLimits) -> PricedUsage:
-    """The cost of an attempt that may have reached its provider.
+def compute_cost(  # noqa: PLR0917 - all that a cost is made of
+    price: Price | None, passed: PassedBy, seconds: float, ratios: TokenRatios, limits: CostLimits, expected: int = 0
+) -> PricedUsage:
+    """The cost of an attempt that may have reached its provider. `expected`: before it was asked, in nanos.
 
     It is never 0 where a price above 0 exists, and never above the limits.
     """
-    told = passed.told
     if price is None:
         return _take_unpriced_cost(passed, limits)
+    usage = compute_unbounded(price, passed, seconds, ratios, limits.most)
+    bound = find_bound(price, passed, seconds, limits, expected)
+    return usage if usage.nanos <= bound else replace(usage, nanos=bound, told_nanos=usage.nanos)
+
+
+def compute_unbounded(price: Price, passed: PassedBy, seconds: float, ratios: TokenRatios, most: int) -> PricedUsage:
+    """As `compute_cost`, with every word of the provider believed up to `most`."""
+    told = passed.told
     if price.is_told and told.cost is not None:
-        return _take_told_cost(price, passed, ratios, limits.most)
+        return _take_told_cost(price, passed, ratios, most)
     tokens = count_tokens(price, passed, ratios)
     return PricedUsage(
-        nanos=_limit_cost(price, _add_up(price, tokens, seconds), limits.most),
+        nanos=_limit_cost(price, _add_up(price, tokens, seconds), most),
         model=told.model,
         input_tokens=tokens.input,
         cached_tokens=told.cached_tokens,
@@ -79,6 +97,21 @@ def compute_cost(price: Price | None, passed: PassedBy, seconds: float, ratios: 
         price=price.label,
         estimated=tokens.is_estimated,
     )
+
+
+def find_bound(price: Price, passed: PassedBy, seconds: float, limits: CostLimits, expected: int) -> int:
+    """What an attempt is billed at most, whatever its provider tells.
+
+    By the documented count of what passed by: what a provider has taught moves no bound.
+    """
+    tokens = Tokens(
+        _count_documented(price, passed.input_counts, passed.input_characters),
+        0,
+        _count_documented(price, passed.output_counts, passed.output_characters),
+        True,
+    )
+    likely = max(_add_up(price, tokens, seconds), expected)
+    return min(max(int(limits.factor * likely), limits.floor), limits.most)
 
 
 def estimate_so_far(price: Price | None, passed: PassedBy, ratios: TokenRatios, seconds: float = 0.0) -> int:
@@ -146,6 +179,10 @@ def _estimate_output(price: Price, ratio: TokenRatio, text: OutputMark) -> int:
     if price.characters_per_token is None:
         return ratio.estimate(text.counts, text.pieces)
     return _divide(text.characters, price.characters_per_token)
+
+
+def _count_documented(price: Price, counts: Sequence[int], characters: int) -> int:
+    return ceil(weigh(counts)) if price.characters_per_token is None else _divide(characters, price.characters_per_token)
 
 
 def _divide(characters: int, characters_per_token: str) -> int:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from router.contracts.money import round_to_nanos
 from router.contracts.provider_request import ProviderRequest
 from router.core import ids
-from router.routing.prices.cost import CostLimits, PricedUsage, compute_cost, estimate_so_far
+from router.routing.prices.cost import CostLimits, PricedUsage, compute_cost, compute_unbounded, estimate_so_far
 from router.routing.prices.passed_by import PassedBy
 from router.routing.prices.price import Price
 from router.routing.prices.ratios import LearnedRatios, TokenRatios
@@ -30,29 +30,35 @@ _SEPARATOR = "\n"
 
 
 class Pricing:
-    """In the currency of the prices: no attempt is billed above `max_cost`, and no told cost without a price above `unpriced`."""
+    """In the currency of the prices: no attempt is billed above `max_cost`, and no told cost without a price above `unpriced`.
 
-    def __init__(self, table: PriceTable, *, max_cost: float, unpriced: float) -> None:
+    `factor`, `floor`: how far above what may be expected a provider's word is believed.
+    """
+
+    def __init__(self, table: PriceTable, *, max_cost: float, unpriced: float, factor: float, floor: float) -> None:
         self.table = table
         self.ratios = LearnedRatios()
         most = round_to_nanos(Decimal(max_cost))
-        self.limits = CostLimits(most, min(most, round_to_nanos(Decimal(unpriced))))
+        self.limits = CostLimits(
+            most, min(most, round_to_nanos(Decimal(unpriced))), Decimal(str(factor)), min(most, round_to_nanos(Decimal(str(floor))))
+        )
 
-    def open(self, request: ProviderRequest, *, at: float, model: str | None = None) -> PricedAttempt:
+    def open(self, request: ProviderRequest, *, at: float, model: str | None = None, expected: int = 0) -> PricedAttempt:
         """Begin an attempt. `at`: seconds since the epoch, by the server's clock.
 
-        `model`: the registry's, until one is told.
+        `model`: the registry's, until one is told. `expected`: what it is expected to cost, in nanos.
         """
-        return PricedAttempt(self, request, at, model if model is not None and ids.is_opaque(model) else None)
+        return PricedAttempt(self, request, at, model if model is not None and ids.is_opaque(model) else None, expected)
 
 
 class PricedAttempt:
     """One call of a provider."""
 
-    __slots__ = ("_at", "_found", "_model", "_passed", "_pricing", "_provider_id", "_tenant_id")
+    __slots__ = ("_at", "_expected", "_found", "_model", "_passed", "_pricing", "_provider_id", "_tenant_id")
 
-    def __init__(self, pricing: Pricing, request: ProviderRequest, at: float, model: str | None) -> None:
+    def __init__(self, pricing: Pricing, request: ProviderRequest, at: float, model: str | None, expected: int) -> None:
         self._pricing = pricing
+        self._expected = expected
         self._tenant_id, self._provider_id = request.tenant_id, request.provider_id
         self._at = at
         self._model = model
@@ -74,13 +80,22 @@ class PricedAttempt:
         `is_complete`: it ended well.
         """
         model, price, ratios = self._find()
-        usage = compute_cost(price, self._passed, seconds, ratios, self._pricing.limits)
+        usage = compute_cost(price, self._passed, seconds, ratios, self._pricing.limits, self._expected)
         if price is not None and price.characters_per_token is None:
             is_by_token = not (price.is_told and self._passed.told.cost is not None)
             self._take_room(ratios, is_by_token=is_by_token)
             if is_complete:
                 self._teach(model, is_by_token=is_by_token)
         return replace(usage, model=model)
+
+    def expect(self, output_tokens: int, seconds: float) -> PricedUsage | None:
+        """What it would cost with so many tokens of output, after these seconds; None without a price. No ratio is moved by it."""
+        model, price, ratios = self._find()
+        if price is None:
+            return None
+        self._passed.take("", {"completion_tokens": str(output_tokens)})
+        usage = compute_unbounded(price, self._passed, seconds, ratios, self._pricing.limits.most)
+        return replace(usage, model=model, estimated=True)
 
     def _find(self) -> tuple[str | None, Price | None, TokenRatios]:
         """The model that the provider told, else the registry's, with its price and ratios."""

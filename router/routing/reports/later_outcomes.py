@@ -59,7 +59,10 @@ def make_correction(first: MeteredEvent, later: UsageEvent, stored_ns: int, wind
     amount = difference(later.cost, event.cost)
     if not amount and later.told_cost is None:
         return None
-    made = adjust_event(OUTCOME, event, amount, event_id=outcome_identity(identity(event)), reason=f"{event.status}, then {later.status}")
+    reason = f"{event.status}, then {later.status}"
+    made = adjust_event(OUTCOME, event, amount, event_id=outcome_identity(identity(event)), reason=reason)
+    if later.told_provider_id is not None:
+        made = replace(made, told_provider_id=later.told_provider_id)
     return made if later.told_cost is None else replace(made, told_cost=_number(difference(later.told_cost, event.cost)))
 
 

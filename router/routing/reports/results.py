@@ -166,8 +166,8 @@ class ResultsHandler:
         seen = self._compare(message, event, event_id)
         if seen is FIRST:
             self._meter.on_outcome(event.status, event.provider_id, is_known=True)
-            if event.told_provider_id is not None or result.job_type != event.event_type or result.timestamp != event.timestamp:
-                self._compare_words(event, result)
+        if seen is FIRST or seen is Repetition.LATER:
+            self._compare_words(event, result)
         self._lessons.learn_from(known, result if event.told_cost is None else replace(result, cost=event.cost))
         if rules.usage_subject is None:
             return NOTHING_TO_STORE

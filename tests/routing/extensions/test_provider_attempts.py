@@ -12,6 +12,7 @@ from router.routing.extensions.ports import NULL_METER
 from router.routing.extensions.providers import ProviderInvoker
 from tests.support.breakers import a_registry
 from tests.support.ledgers import KeptLedger
+from tests.support.providers import NoLimits
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")
 ENTRY = {"id": "echo", "type": "provider", "subject": "beamline.provider.echo.v1", "retry": 2, "config": {"model": "small"}}
@@ -48,7 +49,9 @@ def providers_of(caller: Caller) -> ProviderInvoker:
     breakers, health = a_registry(), HealthTracker()
     invoker = Invoker(caller, breakers, health, NULL_METER, sleep=_no_pause)
     not_opened: Callable[..., object] = lambda *_: None  # noqa: E731
-    return ProviderInvoker(ExtensionRegistry([parse_entry(ENTRY)]), invoker, not_opened, breakers=breakers, health=health, meter=NULL_METER)  # type: ignore[arg-type]
+    registry = ExtensionRegistry([parse_entry(ENTRY)])
+    parts = {"breakers": breakers, "health": health, "limits": NoLimits(), "meter": NULL_METER}
+    return ProviderInvoker(registry, invoker, not_opened, **parts)  # type: ignore[arg-type]
 
 
 async def test_the_attempt_that_is_answered_is_left_open_with_what_came() -> None:

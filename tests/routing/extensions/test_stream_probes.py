@@ -14,6 +14,7 @@ from router.routing.extensions.ports import NULL_METER, NullCaller
 from router.routing.extensions.providers import ProviderInvoker
 from tests.support.breakers import a_registry
 from tests.support.ledgers import KeptLedger
+from tests.support.providers import NoLimits
 from tests.support.waiting import until
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")
@@ -56,6 +57,7 @@ class Streams:
             self._open,
             breakers=self.breakers,
             health=self.health,
+            limits=NoLimits(),
             meter=NULL_METER,
             now=self.clock,
         )

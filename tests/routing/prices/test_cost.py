@@ -28,7 +28,7 @@ def told(**figures: object) -> dict[str, str]:
 
 
 def cost(price: Any, passed: PassedBy, seconds: float = 0.0, most: int = MOST, unpriced: int = 0) -> PricedUsage:
-    return compute_cost(price, passed, seconds, TokenRatios(), CostLimits(most, unpriced or most))
+    return compute_cost(price, passed, seconds, TokenRatios(), CostLimits(most, unpriced or most, Decimal(1), most))
 
 
 def test_the_example_of_the_page_told_and_cut() -> None:
@@ -153,7 +153,7 @@ def test_what_a_stream_has_cost_by_now_grows_to_its_cost() -> None:
         now = estimate_so_far(GPT, passed, ratios)
         assert now >= before
         before = now
-    assert before == compute_cost(GPT, passed, 0.0, ratios, CostLimits(MOST, MOST)).nanos
+    assert before == compute_cost(GPT, passed, 0.0, ratios, CostLimits(MOST, MOST, Decimal(1), MOST)).nanos
 
 
 @given(st.integers(0, 8 * 10**15))

@@ -28,7 +28,7 @@ class Provider:
         self._rng, self._most, self._tokenizer = random.Random(seed), most, make_tokenizer()
         table = PriceTable()
         table.replace([PriceList((PRICE,))])
-        self.pricing = Pricing(table, max_cost=1e9, unpriced=1.0)
+        self.pricing = Pricing(table, max_cost=1e9, unpriced=1.0, factor=100.0, floor=0.01)
 
     def answer_whole(self) -> None:
         prompt, pieces = self._invent(self._rng.choice(LANGUAGES), TO_LEARN)

@@ -19,7 +19,7 @@ def a_price(**fields: Any) -> Price:
 def a_pricing(*prices: Price, max_cost: float = 1e9) -> Pricing:
     table = PriceTable()
     table.replace(PriceList((price,)) for price in prices)
-    return Pricing(table, max_cost=max_cost, unpriced=max_cost)
+    return Pricing(table, max_cost=max_cost, unpriced=max_cost, factor=1.0, floor=max_cost)
 
 
 def a_request(tenant: str = "acme", body: str | bytes = "hello", **fields: Any) -> ProviderRequest:
