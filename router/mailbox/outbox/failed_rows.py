@@ -22,7 +22,7 @@ FAILING: Final = """
             WHERE b.published_at IS NULL AND b.aggregate_type = e.aggregate_type AND b.aggregate_id = e.aggregate_id AND b.id <> e.id)
     FROM outbox_relay_state AS s JOIN outbox_events AS e ON e.id = s.outbox_id
     WHERE e.published_at IS NULL AND (s.parked_at IS NOT NULL OR %s)
-    ORDER BY e.occurred_at, e.id LIMIT %s"""
+    ORDER BY e.position LIMIT %s"""
 PARKED: Final = "SELECT count(*) FROM outbox_relay_state WHERE parked_at IS NOT NULL"
 REQUEUE: Final = "DELETE FROM outbox_relay_state WHERE outbox_id = ANY(%s::uuid[])"
 REQUEUE_ALL: Final = "DELETE FROM outbox_relay_state WHERE parked_at IS NOT NULL"
@@ -47,7 +47,7 @@ class FailedRow(Struct, frozen=True):
 
 
 async def list_failed_rows(session: Session, *, limit: int = 100, is_also_waiting: bool = False) -> Sequence[FailedRow]:
-    """Return parked rows, oldest first; with `is_also_waiting` also those in backoff."""
+    """Return parked rows in the order in which they were added; with `is_also_waiting` also those in backoff."""
     return await session.fetch(FAILING, (is_also_waiting, limit), make=FailedRow)
 
 
