@@ -1,5 +1,9 @@
-"""What one aggregate's lock serialises is published in that order, whichever transaction began first (docs/how-to/use-the-mailbox.md#order)."""
+"""What one aggregate's lock serialises is published in that order, whichever transaction began first.
 
+Rule: docs/how-to/use-the-mailbox.md#order.
+"""
+
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -14,6 +18,7 @@ from router.mailbox.postgres import Database, Driver
 from tests.support.broker import Broker
 from tests.support.mailbox import OutboxStream, add_events, an_event, an_outbox_stream, run_rounds
 from tests.support.postgres import rows
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.both_majors
 
@@ -95,6 +100,37 @@ async def test_an_event_does_not_overtake_one_that_was_committed_behind_the_page
     async with database.transaction() as session:
         adapter = PostgresOutboxAdapter(session)
         assert await read_ids(adapter) == [first.id, other.id, second.id]
+
+
+async def test_what_is_requeued_while_a_relay_reads_is_not_overtaken(dsn: str, database: Database) -> None:
+    """The parked event lies behind the page when it is put back, the next one of its aggregate before it: putting it back waits."""
+    parked, other, behind = an_event("o-1"), an_event("o-2"), an_event("o-1")
+    await add_events(dsn, parked, other, behind)
+    await park(database, parked)
+    async with database.transaction() as session:
+        adapter = PostgresOutboxAdapter(session, limit=1)
+        await adapter.claim_partitions()
+        assert await read_ids(adapter) == [other.id]
+        putting_back = asyncio.create_task(requeue_all(database))
+        await until(lambda: putting_back.done() or is_waiting_for_partition(dsn))
+        assert await read_ids(adapter) == []
+    assert await putting_back == 1
+    async with database.transaction() as session:
+        assert await read_ids(PostgresOutboxAdapter(session)) == [parked.id, other.id, behind.id]
+
+
+async def park(database: Database, event: outbox.OutboxEvent) -> None:
+    async with database.transaction() as session:
+        await PostgresOutboxAdapter(session).increment_attempts(event.id, "refused", is_hopeless=True)
+
+
+async def requeue_all(database: Database) -> int:
+    async with database.transaction() as session:
+        return await requeue(session)
+
+
+async def is_waiting_for_partition(dsn: str) -> bool:
+    return bool(await rows(dsn, "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"))
 
 
 async def test_an_event_that_is_not_due_holds_back_its_own_aggregate_alone(dsn: str, database: Database, place: OutboxStream) -> None:
