@@ -1,7 +1,8 @@
 """The columns of the two specified tables, and whether an existing table has them: these, and no other.
 
-Rule: docs/reference/requirements.md#sd-1. The column `position` is ours (docs/reference/requirements.md#x27); a table without it is refused with
-the statement that adds it. Sessions that draw positions ahead of their use (a cache) would break the order, so that is refused, too.
+Rule: docs/reference/requirements.md#sd-1. The column `position` is ours (docs/reference/requirements.md#x27); a table without it is
+refused with the statement that adds it. Sessions that draw positions ahead of their use (a cache) would break the order, so that is
+refused, too.
 
     outbox_events    docs/reference/requirements.md#sd-26        inbox_messages    docs/reference/requirements.md#sd-27
 
@@ -61,9 +62,8 @@ async def require_specified(session: Session) -> None:
         if found := dict(await session.fetch(SELECT_COLUMNS, (table,), make=_column)):
             _require_columns(table, found, specified)
             if "position" in found and not await session.fetch_one(IS_RISING, make=bool):
-                raise Misconfigured(
-                    SETTING, f"positions of {table} must rise one by one, they order events: let its owner say {MEND_POSITION}"
-                )
+                remedy = f"let its owner say {MEND_POSITION}"
+                raise Misconfigured(SETTING, f"positions of {table} must rise one by one, they order events: {remedy}")
 
 
 def _require_columns(table: str, found: Mapping[str, str], specified: Mapping[str, str]) -> None:

@@ -1,6 +1,6 @@
--- docs/reference/requirements.md#sd-26 and #sd-27, word for word but for IF NOT EXISTS and the column `position`, which orders the events of an aggregate
--- (docs/reference/requirements.md#x27). Nothing else may be added to these two tables: what we need stands beside them. A service may have made them
--- itself; `schema` looks whether they are these.
+-- docs/reference/requirements.md#sd-26 and #sd-27, word for word but for IF NOT EXISTS and the column `position`, which orders the events
+-- of an aggregate (docs/reference/requirements.md#x27). Nothing else may be added to these two tables: what we need stands beside them. A
+-- service may have made them itself; `schema` looks whether they are these.
 CREATE TABLE IF NOT EXISTS outbox_events (
   id UUID PRIMARY KEY,
   aggregate_type TEXT NOT NULL,

@@ -9,9 +9,10 @@ A compressed payload counts sixteenfold, so a page holds about PAGE_BYTES in mem
 
 Order: an aggregate's lock gives its events rising positions, and these are kept (docs/reference/requirements.md#x27).
 
-    end      the last position that is there before the first page is read. An event that is committed while pages are read may stand behind the
-             page; the next one of its aggregate got its position after that commit, so it stands after the end, and waits for another batch
-    ahead    aggregates with an event whose time has not come, and its position: what stands behind it waits for it
+    end      the last position that is there before the first page is read. An event that is committed while pages are read may have
+             one that was passed already; the next event of its aggregate got its own after that commit, so behind the end, and waits
+             for another batch
+    ahead    aggregates with an event whose time has not come, and its position: the events behind it wait for it
 """
 
 from __future__ import annotations

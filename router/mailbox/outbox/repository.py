@@ -8,8 +8,8 @@ and rows by SKIP LOCKED, and the end of the transaction releases them.
     marks       mark_all_published(…)       one statement for all
     failures    increment_attempts(…)       of one row: counted, retried with backoff, parked at the limit
 
-`published_at IS NULL` is the only truth about what is left; a high-water mark would pass over what commits late. One transaction reads its pages
-up to the last position that was there when it began: `page` says why.
+`published_at IS NULL` is the only truth about what is left; a high-water mark would pass over what commits late. One transaction reads
+its pages up to the last position that was there when it began: `page` says why.
 """
 
 from __future__ import annotations
