@@ -11,7 +11,6 @@ A service may have made the tables by the specification's SQL. Anything else und
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from router.core.errors import Misconfigured
@@ -52,27 +51,38 @@ SELECT_COLUMNS: Final = """
 IS_RISING: Final = """
     SELECT seqcache = 1 AND seqincrement > 0 AND NOT seqcycle FROM pg_sequence
     WHERE seqrelid = pg_get_serial_sequence(quote_ident(current_schema()) || '.outbox_events', 'position')::regclass"""
-ADD_POSITION: Final = "ALTER TABLE outbox_events ADD COLUMN position BIGINT GENERATED ALWAYS AS IDENTITY"
-MEND_POSITION: Final = "ALTER TABLE outbox_events ALTER COLUMN position SET INCREMENT 1 SET CACHE 1 SET NO CYCLE"
+SELECT_SCHEMA: Final = "SELECT quote_ident(current_schema())"
+ADD_POSITION: Final = "ADD COLUMN position BIGINT GENERATED ALWAYS AS IDENTITY"
+MEND_POSITION: Final = "ALTER COLUMN position SET INCREMENT 1 SET CACHE 1 SET NO CYCLE"
 
 
 async def require_specified(session: Session) -> None:
     """Raises Misconfigured if a table of one of these names exists, and is another."""
     for table, specified in TABLES.items():
         if found := dict(await session.fetch(SELECT_COLUMNS, (table,), make=_column)):
-            _require_columns(table, found, specified)
-            if "position" in found and not await session.fetch_one(IS_RISING, make=bool):
-                remedy = f"let its owner say {MEND_POSITION}"
-                raise Misconfigured(SETTING, f"positions of {table} must rise one by one, they order events: {remedy}")
+            differing = sorted(name for name in found.keys() | specified.keys() if found.get(name) != specified.get(name))
+            if differing == ["position"] and "position" not in found:
+                await _refuse_without_position(session)
+            if differing:
+                raise Misconfigured(SETTING, f"the table {table} is there, and not as specified: {', '.join(differing[:5])}")
+            if "position" in found:
+                await _require_rising(session)
 
 
-def _require_columns(table: str, found: Mapping[str, str], specified: Mapping[str, str]) -> None:
-    differing = sorted(name for name in found.keys() | specified.keys() if found.get(name) != specified.get(name))
-    if differing == ["position"] and "position" not in found:
-        remedy = f"let its owner say {ADD_POSITION}, best when nothing in it waits: rows that wait are numbered as they lie in the table"
-        raise Misconfigured(SETTING, f"the table {table} has no column position, which orders events: {remedy}")
-    if differing:
-        raise Misconfigured(SETTING, f"the table {table} is there, and not as specified: {', '.join(differing[:5])}")
+async def _refuse_without_position(session: Session) -> None:
+    remedy = f"{await _alter(session, ADD_POSITION)}, best when nothing in it waits: what waits is numbered as it lies in the table"
+    raise Misconfigured(SETTING, f"the table outbox_events has no column position, which orders events: {remedy}")
+
+
+async def _require_rising(session: Session) -> None:
+    if not await session.fetch_one(IS_RISING, make=bool):
+        remedy = await _alter(session, MEND_POSITION)
+        raise Misconfigured(SETTING, f"positions of outbox_events must rise one by one, they order events: {remedy}")
+
+
+async def _alter(session: Session, change: str) -> str:
+    schema = await session.fetch_one(SELECT_SCHEMA, make=str)
+    return f"let its owner say ALTER TABLE {schema}.outbox_events {change}"
 
 
 def _column(name: str, form: str) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """The tables made by a role that owns its schema alone, and beside the specified tables that a service has made itself."""
 
 import re
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,12 @@ from router.core.errors import Misconfigured
 from router.mailbox import schema
 from router.mailbox.postgres import Database, DatabaseConfig
 from router.mailbox.schema import check, migrate, migrations, require
-from router.mailbox.specified import ADD_POSITION, MEND_POSITION
 from tests.support.mailbox import add_events, an_event
 from tests.support.postgres import Postgres, rows
 
 pytestmark = pytest.mark.both_majors
 
+Look = Callable[[Database], Awaitable[object]]
 SPECIFIED = re.sub(" IF NOT EXISTS", "", (Path(schema.__file__).parent / "migrations/0001_tables.sql").read_text())
 
 
@@ -55,31 +56,50 @@ async def test_the_specified_tables_that_are_there_are_taken_over_with_their_row
     assert await rows(empty, "SELECT id FROM outbox_events") == [(event,)]
 
 
-async def test_an_outbox_without_positions_is_refused_with_the_statement_that_adds_them(empty: str) -> None:
+WAYS_TO_LOOK = pytest.mark.parametrize("look", [lambda database: migrate(database, "sea"), require], ids=["migrate", "require"])
+
+
+@WAYS_TO_LOOK
+async def test_an_outbox_without_positions_is_refused_with_the_statement_that_adds_them(empty: str, look: Look) -> None:
     """X27: to those who migrate, and to a relay or an inbox whose tables were made before."""
-    await rows(empty, SPECIFIED)
-    async with Database(DatabaseConfig(empty)) as database:
-        await migrate(database, "public")
-        await rows(empty, "ALTER TABLE outbox_events DROP COLUMN position")
-        for refuse in (migrate(database, "public"), require(database)):
-            with pytest.raises(Misconfigured) as refused:
-                await refuse
-            assert ADD_POSITION in str(refused.value)
-        await rows(empty, ADD_POSITION)
-        await require(database)
-
-
-@pytest.mark.parametrize("broken", ["SET CACHE 50", "SET INCREMENT -1 SET MINVALUE -100", "SET CYCLE"])
-async def test_positions_that_do_not_rise_one_by_one_are_refused_with_the_statement_that_mends_them(empty: str, broken: str) -> None:
-    """X27: a session with a cache draws positions long before it uses them."""
-    async with Database(DatabaseConfig(empty)) as database:
-        await migrate(database, "public")
-        await rows(empty, f"ALTER TABLE outbox_events ALTER COLUMN position {broken}")
+    async with Database(DatabaseConfig(empty, schema="sea")) as database:
+        await migrate(database, "sea")
+        await rows(empty, "ALTER TABLE sea.outbox_events DROP COLUMN position")
         with pytest.raises(Misconfigured) as refused:
-            await require(database)
-        assert MEND_POSITION in str(refused.value)
-        await rows(empty, MEND_POSITION)
-        await require(database)
+            await look(database)
+        await rows(empty, told_statement(refused.value))
+        await look(database)
+
+
+@WAYS_TO_LOOK
+@pytest.mark.parametrize("broken", ["SET CACHE 50", "SET INCREMENT -1 SET MINVALUE -100", "SET CYCLE"])
+async def test_positions_that_do_not_rise_one_by_one_are_refused_with_the_statement_that_mends_them(
+    empty: str, broken: str, look: Look
+) -> None:
+    """X27: a session with a cache draws positions long before it uses them."""
+    async with Database(DatabaseConfig(empty, schema="sea")) as database:
+        await migrate(database, "sea")
+        await rows(empty, f"ALTER TABLE sea.outbox_events ALTER COLUMN position {broken}")
+        with pytest.raises(Misconfigured) as refused:
+            await look(database)
+        await rows(empty, told_statement(refused.value))
+        await look(database)
+
+
+def told_statement(refused: Misconfigured) -> str:
+    """The statement that the refusal tells an owner to run."""
+    found = re.search(r"ALTER TABLE sea\.outbox_events [^,]*", str(refused))
+    assert found, refused
+    return found[0]
+
+
+async def test_a_role_that_may_only_insert_adds_events_in_their_order(empty: str) -> None:
+    """The column's sequence asks for no right of its own."""
+    async with Database(DatabaseConfig(empty)) as database:
+        await migrate(database, "public")
+    await rows(empty, "GRANT INSERT ON outbox_events TO app")
+    await add_events(as_app(empty), an_event(), an_event())
+    assert await rows(empty, "SELECT position FROM outbox_events ORDER BY id") == [(1,), (2,)]
 
 
 @pytest.mark.parametrize(
