@@ -84,6 +84,27 @@ async def test_events_that_plain_sql_adds_to_one_transaction_are_published_as_ad
     assert await place.numbers() == list(range(10))
 
 
+TRIGGER = """
+    CREATE FUNCTION tell() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+    BEGIN
+      INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, payload)
+      VALUES (gen_random_uuid(), 'order', NEW.id, 'order_paid', jsonb_build_object('n', NEW.amount));
+      RETURN NULL;
+    END $$;
+    CREATE TRIGGER tell AFTER UPDATE ON orders FOR EACH ROW EXECUTE FUNCTION tell()"""
+
+
+async def test_a_trigger_behind_the_change_adds_in_the_order_of_the_lock(dsn: str, database: Database, place: OutboxStream) -> None:
+    async with begun_transactions(dsn, 2) as (late, early):
+        await rows(dsn, "ALTER TABLE orders ADD COLUMN amount INT")
+        await rows(dsn, TRIGGER)
+        for connection, number in ((early, 1), (late, 2)):
+            await connection.execute("UPDATE orders SET amount = %s", (number,))
+            await connection.commit()
+    await run_rounds(database, place)
+    assert await place.numbers() == [1, 2]
+
+
 async def test_an_event_does_not_overtake_one_that_was_committed_behind_the_page_that_is_read(dsn: str, database: Database) -> None:
     """A batch reads page by page: the earlier event lies behind the first page when it is committed, the later one before the second."""
     first, other, second = an_event("o-1"), an_event("o-2"), an_event("o-1")
