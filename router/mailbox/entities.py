@@ -4,7 +4,8 @@
     InboxMessage  the inbox row by which a message is handled once
     EventSubject  {context}.event.{name}.v{n}
 
-`policies` holds the rules about them, `migrations/` the tables. Modules may build on these entities; none may add a field.
+`policies` holds the rules about them, `migrations/` the tables. Modules may build on these entities; none may add a field: the column
+`position` is the relay's alone.
 
 Rule: docs/reference/requirements.md#sd-1.
 """

@@ -6,6 +6,7 @@
     migrations/0004_backlog.sql  the function that counts unpublished events
     migrations/0005_long_names.sql  waiting rows may have names of any length
     migrations/0006_publish_acks.sql  the new name of the table of publish acks
+    migrations/0007_order.sql    the index by which the relay reads events in their order
 
 `migrate` runs in one transaction under one lock, so two that run at once take turns. `check` only reads. A role that owns nothing but its
 schema is enough.
@@ -50,6 +51,7 @@ async def migrate(database: Database, schema: str) -> list[Migration]:
         await session.script(
             "CREATE TABLE IF NOT EXISTS mailbox_migrations (version INT PRIMARY KEY, name TEXT, applied_at TIMESTAMPTZ DEFAULT NOW())"
         )
+        await require_specified(session)
         wanted = await _find_missing(session)
         for migration in wanted:
             await _apply(session, migration)
@@ -70,8 +72,6 @@ async def _make_schema(session: Session, schema: str) -> None:
 
 
 async def _apply(session: Session, migration: Migration) -> None:
-    if migration.version == 1:
-        await require_specified(session)
     try:
         await session.script(migration.text)
     except DatabaseRefused as exc:
@@ -79,14 +79,15 @@ async def _apply(session: Session, migration: Migration) -> None:
 
 
 async def check(database: Database) -> list[Migration]:
-    """Return what `migrate` would apply. Raises DatabaseUnavailable."""
+    """Return what `migrate` would apply. Raises DatabaseUnavailable, and Misconfigured if a table is another than ours."""
     async with database.transaction() as session:
+        await require_specified(session)
         is_there = await session.fetch_one("SELECT to_regclass('mailbox_migrations') IS NOT NULL", make=bool)
         return await _find_missing(session) if is_there else migrations()
 
 
 async def require(database: Database) -> None:
-    """Raises Misconfigured if the tables are missing, or older than this package."""
+    """Raises Misconfigured if the tables are missing, others, or older than this package."""
     if missing := await check(database):
         raise Misconfigured("mailbox.schema", f"{', '.join(one.name for one in missing)} not applied: run `router mailbox migrate`")
 

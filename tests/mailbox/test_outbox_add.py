@@ -177,7 +177,7 @@ async def test_a_listening_relay_is_woken_when_asked_for(dsn: str) -> None:
 
 
 def test_new_ids_rise_and_are_version_7() -> None:
-    """X27: within one transaction the ids are the order."""
+    """An index takes them in at its end."""
     ids = [new_id() for _ in range(10_000)]
     assert ids == sorted(set(ids))
     assert {one.version for one in ids} == {7}

@@ -139,7 +139,7 @@ async def test_a_batch_that_holds_a_known_id_is_stored_one_by_one_and_nothing_tw
 
 
 async def test_events_of_one_transaction_leave_in_the_order_they_were_added(dsn: str, database: Database, place: OutboxStream) -> None:
-    """X27: `NOW()` stands still in a transaction, the ids rise."""
+    """X27: `NOW()` stands still in a transaction, the positions rise."""
     events = await add_events(dsn, *(an_event("o-1") for _ in range(50)))
     await run_rounds(database, place)
     assert await place.ids() == [str(event) for event in events]

@@ -24,6 +24,7 @@ OUTBOX = [  # SD-26
     ("published_at", "timestamp with time zone", "YES", None),
     ("publish_attempts", "integer", "NO", "0"),
     ("publish_error", "text", "YES", None),
+    ("position", "bigint", "NO", None),  # ours, of all these: X27
 ]
 INBOX = [  # SD-27
     ("message_id", "uuid", "NO", None),
@@ -38,6 +39,7 @@ INDEXES = {
         "outbox_events_pkey": "(id)",
         "idx_outbox_unpublished": "(occurred_at) WHERE (published_at IS NULL)",
         "idx_outbox_correlation": "(correlation_id)",
+        "idx_outbox_position": '("position") WHERE (published_at IS NULL)',
     },
     "inbox_messages": {
         "inbox_messages_pkey": "(message_id)",

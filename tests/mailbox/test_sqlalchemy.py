@@ -1,17 +1,21 @@
-"""`outbox.add` beside SQLAlchemy itself: what the refusal says to write is written, and the event stands or falls with the transaction."""
+"""`outbox.add` beside SQLAlchemy itself: what the refusal says to write is written, and the event stands or falls with the transaction.
+
+Its ORM writes a change when it flushes: how the aggregate's lock is taken before an event is added (docs/how-to/use-the-mailbox.md#order).
+"""
 
 import ast
 import asyncio
 import inspect
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session, async_sessionmaker, create_async_engine
-from sqlalchemy.orm import Session, scoped_session, sessionmaker
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, scoped_session, sessionmaker
 
 from router import outbox
 from router.mailbox.entities import OutboxEvent
@@ -84,3 +88,51 @@ async def test_an_event_stands_or_falls_with_an_async_transaction(given: type, e
         await write_as_told(mine, event)
         assert await stored(dsn) == [], "not before the service commits"
     assert await stored(dsn) == ([(event.id,)] if end == "commit" else [])
+
+
+class Base(DeclarativeBase):
+    """The models of a service."""
+
+
+class Order(Base):
+    __tablename__ = "orders"
+    id: Mapped[str] = mapped_column(primary_key=True)
+    amount: Mapped[int]
+
+
+def pay_read_for_update(session: Session) -> None:
+    order = session.get_one(Order, "o-1", with_for_update=True)
+    order.amount = 5
+
+
+def pay_and_flush(session: Session) -> None:
+    session.get_one(Order, "o-1").amount = 5
+    session.flush()
+
+
+def pay_alone(session: Session) -> None:
+    session.get_one(Order, "o-1").amount = 5
+
+
+@pytest.mark.parametrize(("pay", "is_locked"), [(pay_read_for_update, True), (pay_and_flush, True), (pay_alone, False)])
+async def test_the_orm_has_the_lock_before_the_event_if_asked_to(
+    pay: Callable[[Session], None], is_locked: bool, url: str, dsn: str
+) -> None:
+    await rows(dsn, "CREATE TABLE orders (id TEXT PRIMARY KEY, amount INT)")
+    await rows(dsn, "INSERT INTO orders VALUES ('o-1', 0)")
+    engine = create_engine(url)
+    with Session(engine) as session:
+        pay(session)
+        await write_as_told(session, an_event())
+        assert await is_order_locked(dsn) == is_locked
+        session.commit()
+    engine.dispose()
+    assert await rows(dsn, "SELECT amount FROM orders") == [(5,)]
+
+
+async def is_order_locked(dsn: str) -> bool:
+    try:
+        await rows(dsn, "SELECT FROM orders FOR UPDATE NOWAIT")
+    except psycopg.errors.LockNotAvailable:
+        return True
+    return False

@@ -1,5 +1,6 @@
--- docs/reference/requirements.md#sd-26 and #sd-27, word for word but for IF NOT EXISTS. Nothing may be added to these two tables: what we need stands beside
--- them. A service may have made them itself; `schema` looks whether they are these.
+-- docs/reference/requirements.md#sd-26 and #sd-27, word for word but for IF NOT EXISTS and the column `position`, which orders the events
+-- of an aggregate (docs/reference/requirements.md#x27). Nothing else may be added to these two tables: what we need stands beside them. A
+-- service may have made them itself; `schema` looks whether they are these.
 CREATE TABLE IF NOT EXISTS outbox_events (
   id UUID PRIMARY KEY,
   aggregate_type TEXT NOT NULL,
@@ -13,6 +14,7 @@ CREATE TABLE IF NOT EXISTS outbox_events (
   published_at TIMESTAMPTZ,
   publish_attempts INT NOT NULL DEFAULT 0,
   publish_error TEXT,
+  position BIGINT GENERATED ALWAYS AS IDENTITY,
 
   CONSTRAINT chk_occurred_not_future CHECK (occurred_at <= NOW() + INTERVAL '1 minute')
 );

@@ -15,9 +15,8 @@ transaction, and the relay publishes it when its time has come (POL-047-002). Th
 raises FutureEvent; in a pipeline, where the server answers at the end, the driver raises its own error there. Nothing here depends on a
 count of rows, which a pipeline reports too late.
 
-Order: the relay publishes events of one aggregate by `(occurred_at, id)`. `NOW()` is constant within a transaction, so there the ids
-decide, and `new_id` makes rising ones. Of two transactions, the one that began first is first, if it also commits first. A service that
-needs a stricter order locks the aggregate's row.
+Order: the database draws a position at the insert, and the relay publishes events of one aggregate by it. A transaction that locks the
+aggregate before it adds is published in the order of the lock (docs/how-to/use-the-mailbox.md#order). `occurred_at` orders nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 """List rows that failed or are parked, and put parked rows back among those to publish.
 
 A parked row holds back its aggregate, to keep the order. Mend the cause and requeue it; or, if it must never be published, delete it from
-outbox_events: the rows behind it are then published.
+outbox_events while no relay works: the rows behind it are then published.
+
+To requeue waits for the batch that a relay has in hand, by the lock of the row's partition. That batch may have passed the row already,
+and would publish those behind it first.
 """
 
 from __future__ import annotations
@@ -22,8 +25,12 @@ FAILING: Final = """
             WHERE b.published_at IS NULL AND b.aggregate_type = e.aggregate_type AND b.aggregate_id = e.aggregate_id AND b.id <> e.id)
     FROM outbox_relay_state AS s JOIN outbox_events AS e ON e.id = s.outbox_id
     WHERE e.published_at IS NULL AND (s.parked_at IS NOT NULL OR %s)
-    ORDER BY e.occurred_at, e.id LIMIT %s"""
+    ORDER BY e.position LIMIT %s"""
 PARKED: Final = "SELECT count(*) FROM outbox_relay_state WHERE parked_at IS NOT NULL"
+LOCK_PARTITIONS: Final = """
+    SELECT pg_advisory_xact_lock(hashtext('router.outbox.' || current_schema()), partition) FROM (
+      SELECT DISTINCT hashtext(aggregate_type || '/' || aggregate_id) & 7 AS partition FROM outbox_relay_state
+      WHERE CASE WHEN %s THEN parked_at IS NOT NULL ELSE outbox_id = ANY(%s::uuid[]) END ORDER BY 1) AS wanted"""
 REQUEUE: Final = "DELETE FROM outbox_relay_state WHERE outbox_id = ANY(%s::uuid[])"
 REQUEUE_ALL: Final = "DELETE FROM outbox_relay_state WHERE parked_at IS NOT NULL"
 
@@ -47,7 +54,7 @@ class FailedRow(Struct, frozen=True):
 
 
 async def list_failed_rows(session: Session, *, limit: int = 100, is_also_waiting: bool = False) -> Sequence[FailedRow]:
-    """Return parked rows, oldest first; with `is_also_waiting` also those in backoff."""
+    """Return parked rows in the order in which they were added; with `is_also_waiting` also those in backoff."""
     return await session.fetch(FAILING, (is_also_waiting, limit), make=FailedRow)
 
 
@@ -57,6 +64,7 @@ async def count_parked(session: Session) -> int:
 
 async def requeue(session: Session, ids: Sequence[UUID] | None = None) -> int:
     """Delete the failures of these rows (None: of all parked ones), so that they are published next. Returns how many there were."""
+    await session.execute(LOCK_PARTITIONS, (ids is None, list(ids or ())))
     if ids is None:
         return await session.execute(REQUEUE_ALL)
     return await session.execute(REQUEUE, (list(ids),))

@@ -4,11 +4,12 @@ A relay needs no lease, so no clock: an aggregate belongs to one of eight partit
 and rows by SKIP LOCKED, and the end of the transaction releases them.
 
     partitions  claim_partitions(at_most)   this transaction's alone; a relay that finds none stands by
-    rows        find_unpublished()          of these, the next page by (occurred_at, id); none of an aggregate that waits or is parked
+    rows        find_unpublished()          of these, the next page by position; none of an aggregate that waits or is parked
     marks       mark_all_published(…)       one statement for all
     failures    increment_attempts(…)       of one row: counted, retried with backoff, parked at the limit
 
-`published_at IS NULL` is the only truth about what is left; a high-water mark would pass over what commits late.
+`published_at IS NULL` is the only truth about what is left; a high-water mark would pass over what commits late. One transaction reads
+its pages up to the last position that was there when it began: `page` says why.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from msgspec import Struct
 from router.core.backoff import delay_after
 from router.core.outcome import PublishAck
 from router.mailbox.entities import OutboxEvent
-from router.mailbox.outbox.page import MAX_PAYLOAD_BYTES_READ, PAGE_START, Position, Row, find_next, find_page, position_of
+from router.mailbox.outbox.page import MAX_PAYLOAD_BYTES_READ, PAGE_START, Row, find_end, find_next, find_page
 from router.mailbox.postgres import Session
 
 PARTITIONS: Final = 8
@@ -89,7 +90,8 @@ class PostgresOutboxAdapter:
         self._retry_policy = retry_policy
         self._partitions: list[int] = list(range(PARTITIONS))
         self._most = most
-        self._after: Position = PAGE_START
+        self._after = PAGE_START
+        self._end: int | None = None  # read once, before the first page
 
     async def claim_partitions(self, at_most: int = PARTITIONS, first: int = 0) -> int:
         """Take partitions for this transaction, from `first` on; return how many were free."""
@@ -103,13 +105,18 @@ class PostgresOutboxAdapter:
 
     async def find_page(self) -> Sequence[Row]:
         """The same, including rows that can never be published."""
+        if self._end is None:
+            self._end = await find_end(self._session)
+        if self._end is None:
+            return ()
+        within = self._after, self._end
         if self._limit > 1:
-            found = await find_page(self._session, self._after, self._partitions, self._limit, self._most)
+            found = await find_page(self._session, within, self._partitions, self._limit, self._most)
         else:
-            found = await find_next(self._session, self._after, self._partitions, self._most)
+            found = await find_next(self._session, within, self._partitions, self._most)
         if found:
-            self._after = position_of(found[-1])
-        return found
+            self._after = found[-1][0]
+        return [row for _, row in found]
 
     async def mark_published(self, id: UUID) -> None:  # noqa: A002 - the specification's name
         await self._session.execute(MARK_ONE, (id,))
