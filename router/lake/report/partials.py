@@ -19,7 +19,7 @@ from router.lake.tables.gold_columns import FIGURES, FOLDS
 from router.lake.tables.wide import widen
 
 SUMS = {**FOLDS, "failed": "sum", **dict.fromkeys(CORRECTIONS, "sum")}
-DICTIONARIES = ("tenant_id", "provider_id", "event_type", "status")
+DICTIONARIES = ("tenant_id", "provider_id", "event_type", "status", "model")
 PARTIAL_COLUMNS = (*DICTIONARIES, *FIGURES, "corrects_window")
 
 
