@@ -23,7 +23,7 @@ from router.lake.generate import Load, LoadPlan
 from router.lake.warehouse import DataFile, Warehouse
 
 BATCH = 500_000  # events of a micro-batch
-GROUP = ("tenant_id", "provider_id", "event_type", "status")
+GROUP = ("tenant_id", "provider_id", "event_type", "status", "model")
 SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in GROUP),
@@ -36,21 +36,21 @@ SCHEMA = pa.schema(
 SAME = """
 with gold as (select * from read_parquet($1, hive_partitioning = true, hive_types_autocast = false)),
 sums as (
-  select tenant_id, provider_id, event_type, status, day, sum(count) as count, sum(cost) as cost, sum(latency_sum) as latency_sum,
+  select tenant_id, provider_id, event_type, status, model, day, sum(count) as count, sum(cost) as cost, sum(latency_sum) as latency_sum,
     min(latency_min) as latency_min, max(latency_max) as latency_max
   from gold group by all),
-entries as (select tenant_id, provider_id, event_type, status, day, unnest(map_entries(histogram)) as entry from gold),
+entries as (select tenant_id, provider_id, event_type, status, model, day, unnest(map_entries(histogram)) as entry from gold),
 buckets as (
-  select tenant_id, provider_id, event_type, status, day, entry.key as bucket, sum(entry.value) as n from entries group by all),
+  select tenant_id, provider_id, event_type, status, model, day, entry.key as bucket, sum(entry.value) as n from entries group by all),
 ranked as (
-  select *, sum(n) over (partition by tenant_id, provider_id, event_type, status, day order by bucket) as passed,
-    sum(n) over (partition by tenant_id, provider_id, event_type, status, day) as total
+  select *, sum(n) over (partition by tenant_id, provider_id, event_type, status, model, day order by bucket) as passed,
+    sum(n) over (partition by tenant_id, provider_id, event_type, status, model, day) as total
   from buckets),
 percentiles as (
-  select tenant_id, provider_id, event_type, status, day, min(bucket) filter (passed >= total * 0.50) as p50,
+  select tenant_id, provider_id, event_type, status, model, day, min(bucket) filter (passed >= total * 0.50) as p50,
     min(bucket) filter (passed >= total * 0.95) as p95, min(bucket) filter (passed >= total * 0.99) as p99
   from ranked group by all)
-select * from sums join percentiles using (tenant_id, provider_id, event_type, status, day) order by all
+select * from sums join percentiles using (tenant_id, provider_id, event_type, status, model, day) order by all
 """
 
 

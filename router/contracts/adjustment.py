@@ -66,7 +66,7 @@ def make_adjustment(
 
 
 def adjust_event(adjustment: str, event: UsageEvent, amount: Decimal, *, event_id: str, reason: str | None = None) -> UsageEvent:
-    """Build the adjustment of one event: its tenant, provider, ids and time are the event's, and `adjusts` names it.
+    """Build the adjustment of one event: its tenant, provider, model, ids and time are the event's, and `adjusts` names it.
 
     It is never marked: it counts, also where the event does not.
     """
@@ -84,6 +84,7 @@ def adjust_event(adjustment: str, event: UsageEvent, amount: Decimal, *, event_i
         trace_id=event.trace_id,
         assignment_id=event.assignment_id,
         request_id=event.request_id,
+        model=event.model,
         adjusts=identity(event),
     )
 

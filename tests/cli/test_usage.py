@@ -16,8 +16,8 @@ from tests.support.lake_gold import Use, a_warehouse
 from tests.support.lake_jobs import Lake, a_body, an_adjustment
 
 ROW = (
-    "tenant_id", "provider_id", "event_type", "status", "day", "count", "cost", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms",
-    "latency_sum_ms", "latency_min_ms", "latency_max_ms", "adjustment_count", "adjustment_cost", "uncorrelated_count",
+    "tenant_id", "provider_id", "event_type", "status", "model", "day", "count", "cost", "latency_p50_ms", "latency_p95_ms",
+    "latency_p99_ms", "latency_sum_ms", "latency_min_ms", "latency_max_ms", "adjustment_count", "adjustment_cost", "uncorrelated_count",
     "uncorrelated_cost", "input_tokens", "cached_tokens", "output_tokens", "estimated_cost", "correction_count", "correction_cost",
 )  # fmt: skip
 

@@ -40,6 +40,14 @@ BILLED = UsageEvent(
 )
 
 
+def test_an_adjustment_counts_under_the_model_of_what_it_corrects_and_has_no_tokens() -> None:
+    """Tokens are of the outcome: with them here, they would count twice."""
+    used = replace(BILLED, model="large", input_tokens=10, price="openai/large#3")
+    made = adjust_event(OUTCOME, used, Decimal("-0.1"), event_id=outcome_identity(BILLED.event_id or ""))
+    assert (made.model, made.input_tokens, made.price) == ("large", None, None)
+    assert adjust_event(OUTCOME, BILLED, Decimal("-0.1"), event_id=outcome_identity(BILLED.event_id or "")).model is None
+
+
 def test_an_adjustment_of_an_event_takes_its_ids_and_its_time_and_names_it() -> None:
     made = adjust_event(OUTCOME, BILLED, Decimal("-0.1"), event_id=outcome_identity(BILLED.event_id or ""), reason="later")
     assert orjson.loads(make_adjustment_effect(made).data) == {

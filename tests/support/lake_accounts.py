@@ -20,7 +20,7 @@ DAY = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 Rows = list[dict[str, object]]
 
-_GROUP = [(name, pa.string()) for name in ("tenant_id", "provider_id", "event_type", "status")]
+_GROUP = [(name, pa.string()) for name in ("tenant_id", "provider_id", "event_type", "status", "model")]
 _IDS = [(name, pa.string()) for name in ("assignment_id", "request_id")]
 _PLACE = [("seq", pa.int64())]
 _INSTANT = pa.timestamp("us", "UTC")
@@ -76,12 +76,30 @@ def tables_of(bodies: Iterable[bytes], costs: Iterable[str]) -> dict[str, Rows]:
         event = orjson.loads(data)
         kept = {
             name: event.get(name)
-            for name in ("tenant_id", "provider_id", "event_type", "status", "latency_ms", "assignment_id", "request_id", *dict(_LATER))
+            for name in (
+                "tenant_id",
+                "provider_id",
+                "event_type",
+                "status",
+                "model",
+                "latency_ms",
+                "assignment_id",
+                "request_id",
+                *dict(_LATER),
+            )
         }
         bronze.append({"seq": seq, "data": data, "time": DAY})
         silver.append({"seq": seq, **kept, **numbers_of(seq), "cost": Decimal(cost), "time": DAY, "timestamp": DAY, "content": seq})
     gold = [
-        {**row, "count": 1, "latency_sum": row["latency_ms"], "histogram": [(bucket_of(row), 1)], "window_start": DAY} for row in silver
+        {
+            **row,
+            "model": row["model"] or "",
+            "count": 1,
+            "latency_sum": row["latency_ms"],
+            "histogram": [(bucket_of(row), 1)],
+            "window_start": DAY,
+        }
+        for row in silver
     ]
     return {
         "bronze": bronze,

@@ -16,7 +16,7 @@ from tests.support.lake_commits import add_files
 SCHEMA = pa.schema(
     [
         ("window_start", pa.timestamp("us", "UTC")),
-        *((name, pa.string()) for name in ("tenant_id", "provider_id", "event_type", "status")),
+        *((name, pa.string()) for name in ("tenant_id", "provider_id", "event_type", "status", "model")),
         ("count", pa.int64()),
         ("cost", pa.decimal128(38, 9)),
         *((name, pa.int64()) for name in ("latency_sum", "latency_min", "latency_max")),
@@ -32,6 +32,7 @@ class Use(Struct, frozen=True, kw_only=True):
     provider: str = "openai"
     type: str = "chat"
     status: str = "success"
+    model: str = ""
     day: str = "2026-11-20"
     latencies: tuple[int, ...] = (100,)
     cost: str = "0.000000001"  # of all of them
@@ -42,7 +43,13 @@ class Use(Struct, frozen=True, kw_only=True):
             bucket = ceil(log(latency) / log(1.02)) if latency > 0 else -1
             buckets[bucket] = buckets.get(bucket, 0) + 1
         figures = {"latency_sum": sum(self.latencies), "latency_min": min(self.latencies), "latency_max": max(self.latencies)}
-        whose = {"tenant_id": self.tenant, "provider_id": self.provider, "event_type": self.type, "status": self.status}
+        whose = {
+            "tenant_id": self.tenant,
+            "provider_id": self.provider,
+            "event_type": self.type,
+            "status": self.status,
+            "model": self.model,
+        }
         window = {"window_start": datetime.fromisoformat(f"{self.day}T00:00:00+00:00")}
         return {
             **window,

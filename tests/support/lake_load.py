@@ -16,7 +16,7 @@ NINE = Decimal("0.000000001")
 
 
 def read_plainly(bodies: Iterable[bytes]) -> tuple[dict[tuple[str, ...], dict[str, Any]], Counter[str]]:
-    """Sums of what is accepted, by (day, tenant, provider, type, status), and counts of everything."""
+    """Sums of what is accepted, by (day, tenant, provider, type, status, model), and counts of everything."""
     cells: dict[tuple[str, ...], dict[str, Any]] = {}
     first: dict[str, tuple[object, ...]] = {}
     counts: Counter[str] = Counter()
@@ -53,7 +53,7 @@ def id_of(body: dict[str, Any]) -> str:
 
 def _add(cells: dict[tuple[str, ...], dict[str, Any]], body: dict[str, Any]) -> None:
     day = datetime.fromtimestamp(body["timestamp"] / 1000, UTC).strftime("%Y-%m-%d")
-    key = (day, body["tenant_id"], body["provider_id"], body["event_type"], body["status"])
+    key = (day, body["tenant_id"], body["provider_id"], body["event_type"], body["status"], body.get("model", ""))
     cell = cells.setdefault(key, {**dict.fromkeys(COSTS, Decimal(0)), **dict.fromkeys(COUNTS, 0), "latencies": []})
     cost = body["cost"].quantize(NINE, ROUND_HALF_UP)
     if body.get("correlated") is False:

@@ -37,7 +37,7 @@ def export(
     as_of_cut: AsOfCut = None,
     warehouse: WarehouseAt = WAREHOUSE,
 ) -> int:
-    """Export the sums of each day, tenant, provider, type and status, as of one cut. Costs are in `usage.currency`.
+    """Export the sums of each day, tenant, provider, type, status and model, as of one cut. Costs are in `usage.currency`.
 
     An event of a sealed day is in the export of the day on which it came, and says which day it corrects. Adjustments are rows of
     their own. What results of unknown assignments told is in no cost.

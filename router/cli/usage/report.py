@@ -36,7 +36,7 @@ class Engine(StrEnum):
 ByNames = Annotated[
     str | None,
     typer.Option(
-        "--by", metavar="NAMES", help=f"Of tenant, provider, type, status, day. Default: {DEFAULT_DIMENSIONS}; in JSON and CSV all."
+        "--by", metavar="NAMES", help=f"Of tenant, provider, type, status, model, day. Default: {DEFAULT_DIMENSIONS}; in JSON and CSV all."
     ),
 ]
 Days = Annotated[

@@ -33,7 +33,7 @@ FIGURES = (
     Column("p95", "p95 ms", "number"),
     Column("p99", "p99 ms", "number"),
 )
-LABELS = {"day": "Day", "tenant_id": "Tenant", "provider_id": "Provider", "event_type": "Type", "status": "Status"}
+LABELS = {"day": "Day", "tenant_id": "Tenant", "provider_id": "Provider", "event_type": "Type", "status": "Status", "model": "Model"}
 _READERS = ThreadPoolExecutor(2, thread_name_prefix="usage")  # not the loop's own threads, which every other page needs
 NO_TABLES = "`router usage ingest --warehouse DIR` fills them from the stream of usage; the setting console.warehouse names the directory."
 
@@ -105,6 +105,7 @@ def _read_report(location: str, by: str, days: Sequence[str], params: PageParams
         providers=tuple(value for name in ("provider",) if (value := params.text(name))),
     )
     warehouse = Warehouse(location)
+    warehouse.refuse_old_form()
     return read_report(warehouse, query) if warehouse.head() else None
 
 

@@ -2,7 +2,7 @@
 
     load = Load(LoadPlan(events=1_000_000, seed=7))
     await fill(jetstream, load)          publishes every message, in this order
-    load.truth.to_json()                 sums by day × tenant × provider × type × status, counts of irregular messages
+    load.truth.to_json()                 sums by day × tenant × provider × type × status × model, counts of irregular messages
 
 The same plan gives the same messages, byte for byte. This package uses neither Spark nor the warehouse.
 """

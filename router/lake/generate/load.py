@@ -20,6 +20,7 @@ from router.lake.generate.malformed import damage
 from router.lake.generate.plan import DAY_MS, Irregularity, LoadPlan
 from router.lake.generate.population import FACTORS, Population, Profile
 from router.lake.generate.truth import ProfileDay, Truth
+from router.lake.tables.gold_tables import NO_MODEL
 
 LoadMessage = tuple[str, bytes]  # Nats-Msg-Id, body
 
@@ -31,6 +32,7 @@ LATE_MS = (3_600_000, 10 * DAY_MS)  # from, to
 JITTER_MS = 30_000
 _KNOWN = (1, 2)  # positions, of each four, of events of known assignments
 _TELLS_TOKENS = 2  # the position, of each eight
+TOLD_MODEL, ESTIMATED_MODEL = "large", "small"
 MOST_ADJUSTED = 10_000_000  # nanos, up or down
 
 
@@ -72,16 +74,17 @@ class Load:
         timestamp = self._make_time(position, draw >> 32, kind)
         ids, reference = _make_ids(position, digits)
         is_marked = kind is Irregularity.UNCORRELATED
+        model = NO_MODEL if is_marked else _choose_model(position)
         is_known = position % 4 in _KNOWN and not is_marked
         array = f'["{profile.tenant_id}",{reference}]' if is_known else f'["{profile.tenant_id}",{reference},"{profile.status}"]'
         event_id = "usage:" + sha256(array.encode()).hexdigest()[:32]
-        cell = self.truth.cell(timestamp // DAY_MS, profile.index)
+        cell = self.truth.cell(timestamp // DAY_MS, profile.index, model)
         if is_marked:
             self.truth.counts[Irregularity.UNCORRELATED] += 1
             cell.add_uncorrelated(nanos)
             more = ',"correlated":false'
         else:
-            more = self._tell_more(position, draw, nanos, cell)
+            more = _tell_more(model, draw, nanos, cell)
             cell.add_outcome(nanos, latency)
         own = f',"event_id":"{event_id}"' if is_known else ""
         made = event_id, f'{profile.head}{latency},"cost":{cost}{profile.foot}{timestamp}{ids}{own}{more}}}'.encode()
@@ -90,20 +93,6 @@ class Load:
         else:
             self._past[position % REMEMBERED] = made
         return made
-
-    def _tell_more(self, position: int, draw: int, nanos: int, cell: ProfileDay) -> str:
-        """Return the tokens of one event in eight, every second of them estimated."""
-        if position % 8 != _TELLS_TOKENS:
-            return ""
-        tokens = draw & 0xFFFF, draw & 0xFFF, (draw >> 16) & 0x3FF  # input, of it cached, output
-        cell.add_tokens(*tokens)
-        told = (
-            f',"model":"large","input_tokens":{tokens[0]},"cached_tokens":{tokens[1]},"output_tokens":{tokens[2]},"price":"openai/large#3"'
-        )
-        if position % 16 != _TELLS_TOKENS:
-            return told
-        cell.estimated_nanos += nanos
-        return f'{told},"estimated":true'
 
     def _make_cost(self, position: int, about: float) -> tuple[str, int]:
         """Return the cost as text and in whole 1e-9, rounded half up."""
@@ -141,13 +130,35 @@ class Load:
         return message_id, body if position % 4 else _repeat_later(body)
 
     def _make_adjustment(self, position: int, corrected: str, event: dict[str, Any]) -> LoadMessage:
-        """Adjust an earlier event: at its time, by an amount of either sign."""
+        """Adjust an earlier event: at its time, under its model, by an amount of either sign."""
         profile = self._population.adjustments[event["tenant_id"], event["provider_id"]]
-        nanos, timestamp = self._rng.randint(-MOST_ADJUSTED, MOST_ADJUSTED), event["timestamp"]
-        self.truth.cell(timestamp // DAY_MS, profile.index).add_adjustment(nanos)
+        nanos, timestamp, model = self._rng.randint(-MOST_ADJUSTED, MOST_ADJUSTED), event["timestamp"], event.get("model", NO_MODEL)
+        self.truth.cell(timestamp // DAY_MS, profile.index, model).add_adjustment(nanos)
         event_id = derive_identity("adjustment", "bill", profile.tenant_id, f"load-{self.plan.seed}-{position}")
         own = f',"event_id":"{event_id}","adjustment":"bill","adjusts":"{corrected}","reason":"of a load"'
+        own += f',"model":"{model}"' if model else ""
         return event_id, f"{profile.head}{_write_nanos(nanos)}{profile.foot}{timestamp}{own}}}".encode()
+
+
+def _choose_model(position: int) -> str:
+    """Return the model of one event in eight, in turn the one of told tokens and the one of estimated ones."""
+    if position % 8 != _TELLS_TOKENS:
+        return NO_MODEL
+    return ESTIMATED_MODEL if position % 16 == _TELLS_TOKENS else TOLD_MODEL
+
+
+def _tell_more(model: str, draw: int, nanos: int, cell: ProfileDay) -> str:
+    """Return the model and the tokens of an event that has a model."""
+    if model == NO_MODEL:
+        return ""
+    tokens = draw & 0xFFFF, draw & 0xFFF, (draw >> 16) & 0x3FF  # input, of it cached, output
+    cell.add_tokens(*tokens)
+    counts = f'"input_tokens":{tokens[0]},"cached_tokens":{tokens[1]},"output_tokens":{tokens[2]}'
+    told = f',"model":"{model}",{counts},"price":"openai/{model}#3"'
+    if model != ESTIMATED_MODEL:
+        return told
+    cell.estimated_nanos += nanos
+    return f'{told},"estimated":true'
 
 
 def _write_nanos(nanos: int) -> str:

@@ -21,7 +21,7 @@ _EPOCH = date(1970, 1, 1)
 
 
 class ProfileDay(Struct, gc=False):
-    """The events of one profile on one day. `nanos`: outcomes and adjustments; `latencies`: one of each outcome."""
+    """The events of one profile and model on one day. `nanos`: outcomes and adjustments; `latencies`: one of each outcome."""
 
     nanos: int = 0
     latencies: array[int] = array("q")
@@ -62,41 +62,38 @@ class Truth:
 
     def __init__(self, profiles: list[Profile]) -> None:
         self._profiles = profiles
-        self._days: dict[int, list[ProfileDay | None]] = {}
+        self._days: dict[int, dict[tuple[int, str], ProfileDay]] = {}
         self.counts: Counter[Irregularity] = Counter()
         self.conflict_ids: list[str] = []
 
-    def cell(self, day: int, index: int) -> ProfileDay:
-        """Return the cell of a day (days since the epoch) and a profile's index."""
-        cells = self._days.get(day)
-        if cells is None:
-            cells = self._days[day] = [None] * len(self._profiles)
-        cell = cells[index]
-        if cell is None:
-            cell = cells[index] = ProfileDay(latencies=array("q"))
+    def cell(self, day: int, index: int, model: str) -> ProfileDay:
+        """Return the cell of a day (days since the epoch), a profile's index and a model."""
+        cells = self._days.setdefault(day, {})
+        if (cell := cells.get((index, model))) is None:
+            cell = cells[index, model] = ProfileDay(latencies=array("q"))
         return cell
 
     @property
     def accepted(self) -> int:
         """The events in silver."""
-        return sum(cell.accepted for _, _, cell in self._iterate_cells())
+        return sum(cell.accepted for *_, cell in self._iterate_cells())
 
     @property
     def nanos(self) -> int:
         """The bill of all, in 1e-9."""
-        return sum(cell.nanos for _, _, cell in self._iterate_cells())
+        return sum(cell.nanos for *_, cell in self._iterate_cells())
 
     def make_rows(self) -> list[Row]:
         """Return rows as `router usage report --json` has them; the percentiles are exact, by nearest rank."""
         return sorted(
             (row for row, _ in self.iterate_rows()),
-            key=lambda row: [str(row[name]) for name in ("day", "tenant_id", "provider_id", "event_type", "status")],
+            key=lambda row: [str(row[name]) for name in ("day", "tenant_id", "provider_id", "event_type", "status", "model")],
         )
 
     def iterate_rows(self) -> Iterator[tuple[Row, array[int]]]:
         """Yield each row, in no order, with its latencies in milliseconds, one for each event."""
-        for day, profile, cell in self._iterate_cells():
-            yield _make_row(day, profile, cell), cell.latencies
+        for day, profile, model, cell in self._iterate_cells():
+            yield _make_row(day, profile, model, cell), cell.latencies
 
     def to_json(self) -> Row:
         counts = {kind.value: self.counts[kind] for kind in Irregularity}
@@ -108,11 +105,10 @@ class Truth:
             "rows": self.make_rows(),
         }
 
-    def _iterate_cells(self) -> Iterator[tuple[int, Profile, ProfileDay]]:
+    def _iterate_cells(self) -> Iterator[tuple[int, Profile, str, ProfileDay]]:
         for day, cells in self._days.items():
-            for profile, cell in zip(self._profiles, cells, strict=True):
-                if cell is not None:
-                    yield day, profile, cell
+            for (index, model), cell in cells.items():
+                yield day, self._profiles[index], model, cell
 
 
 def format_money(nanos: int) -> str:
@@ -121,13 +117,14 @@ def format_money(nanos: int) -> str:
     return f"{sign}{rest // 10**9}.{rest % 10**9:09d}"
 
 
-def _make_row(day: int, profile: Profile, cell: ProfileDay) -> Row:
+def _make_row(day: int, profile: Profile, model: str, cell: ProfileDay) -> Row:
     ordered = sorted(cell.latencies)
     return {
         "tenant_id": profile.tenant_id,
         "provider_id": profile.provider_id,
         "event_type": profile.event_type,
         "status": profile.status,
+        "model": model,
         "day": str(_EPOCH + timedelta(days=day)),
         "count": len(ordered),
         "cost": format_money(cell.nanos),

@@ -23,7 +23,7 @@ from router.lake.warehouse.storage import Storage
 
 COMPRESSION = "zstd"
 OPEN_AT_ONCE = 32  # files of a table, in a task
-_FEW_VALUES = ("stream", "subject", "tenant_id", "provider_id", "event_type", "status", "reason", "headers.key_value.key")
+_FEW_VALUES = ("stream", "subject", "tenant_id", "provider_id", "event_type", "status", "model", "reason", "headers.key_value.key")
 
 
 def write_days(rows: pa.Table, storage: Storage, table: str, run: str, bucket: int | None = None) -> list[DataFile]:

@@ -1,4 +1,4 @@
-"""Sum silver and compare it with the sums in gold, for each day, tenant, provider, type and status (minutes have no tenant).
+"""Sum silver and compare it with the sums in gold, for each day, tenant, provider, type, status and model (minutes: no tenant, no model).
 
 This module shares only the list of columns with the one that made gold: figures are added as Python integers, buckets are found
 among whole numbers. A row of gold that corrects a sealed window is of that window's day, as its events are. A column is compared
@@ -27,8 +27,9 @@ from router.lake.tables.gold_columns import FIRST_FIGURES, HISTOGRAM, SUMMED, Ev
 from router.lake.warehouse import DataFile
 from router.lake.warehouse.storage import Storage
 
-DIMENSIONS = ("tenant_id", "provider_id", "event_type", "status")
-GROUPS = {"gold_minute": ("day", *DIMENSIONS[1:]), "gold_hour": ("day", *DIMENSIONS), "gold_day": ("day", *DIMENSIONS)}
+_OF_ALL = ("provider_id", "event_type", "status")
+DIMENSIONS = ("tenant_id", *_OF_ALL, "model")
+GROUPS = {"gold_minute": ("day", *_OF_ALL), "gold_hour": ("day", *DIMENSIONS), "gold_day": ("day", *DIMENSIONS)}
 ROWS_PER_TASK = 100_000  # of gold's days
 HISTOGRAM_BUCKETS = "buckets"
 _NAMES = tuple(one.name for one in SUMMED)
@@ -95,7 +96,7 @@ def _select_silver(parquet: pq.ParquetFile) -> pa.Table:
     ones, none = (pa.repeat(pa.scalar(number, pa.int64()), len(rows)) for number in (1, 0))
     figures = {one.name: _keep(ones if one.source is None else rows[one.source], kinds[one.of]) for one in SUMMED}
     figures |= {HISTOGRAM_BUCKETS: _keep(find_buckets(rows["latency_ms"]), kinds["outcomes"]), **dict.fromkeys(_LACKING.values(), none)}
-    return pa.table({"day": _name_days(rows["timestamp"]), **{name: rows[name] for name in DIMENSIONS}, **figures})
+    return pa.table({"day": _name_days(rows["timestamp"]), **{name: pc.fill_null(rows[name], "") for name in DIMENSIONS}, **figures})
 
 
 def _read_present(parquet: pq.ParquetFile, names: list[str]) -> pa.Table:
@@ -159,7 +160,7 @@ def _add(parts: list[pa.Table], group: tuple[str, ...]) -> ByGroup:
 def _compare(silver: ByGroup, gold: ByGroup) -> TableSums:
     wrong = sorted(group for group in silver.keys() | gold.keys() if _is_different(silver.get(group), gold.get(group)))
     count, cost = (sum(figures[place] for figures in gold.values()) for place in (0, 1))
-    return TableSums(len(gold), count, cost, len(wrong), name_first("/".join(map(str, group)) for group in wrong))
+    return TableSums(len(gold), count, cost, len(wrong), name_first("/".join(name for name in group if name) for group in wrong))
 
 
 def _is_different(silver: tuple[int, ...] | None, gold: tuple[int, ...] | None) -> bool:

@@ -1,4 +1,4 @@
-"""Reports of usage, by tenant, provider, type, status or day: gold's partial sums added up, read without a JVM.
+"""Reports of usage, by tenant, provider, type, status, model or day: gold's partial sums added up, read without a JVM.
 
     UsageQuery ──> read (pyarrow) or Spark ──> ReportPart: sums and histograms ──> UsageReport ──> table, JSON, CSV, page
 

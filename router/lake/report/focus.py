@@ -8,7 +8,8 @@
 An adjustment is no Credit, which a provider grants; what it corrects is no promotion.
 
 Router knows no discounts: all four costs are the cost. It knows one provider of a charge, who provides, publishes and invoices.
-Columns of ours have the prefix that the specification asks for, `x_`.
+Columns of ours have the prefix that the specification asks for, `x_`. The model is one of them and no SkuId: that names an entry of
+a list that the provider publishes, and may not be null in a charge of usage.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 
 from router.contracts.usage import ADJUSTMENT_TYPE
 from router.lake.tables.gold import INSTANT
+from router.lake.tables.gold_tables import NO_MODEL
 from router.lake.tables.wide import MONEY_TYPE
 
 UNIT = "Requests"
@@ -51,6 +53,7 @@ SCHEMA = pa.schema(
         pa.field("x_CachedTokens", pa.int64()),
         pa.field("x_EstimatedCost", MONEY_TYPE),
         pa.field("x_InputTokens", pa.int64()),
+        pa.field("x_Model", pa.string()),
         pa.field("x_OutputTokens", pa.int64()),
         pa.field("x_Status", pa.string(), nullable=False),
     ]
@@ -95,6 +98,7 @@ def make_charges(sums: pa.Table, currency: str) -> pa.Table:
         "ChargePeriodStart": day,
         "ChargePeriodEnd": pc.add(day, pa.scalar(86_400_000_000, pa.duration("us"))),
         "ServiceName": sums["event_type"],
+        "x_Model": pc.if_else(pc.equal(sums["model"], NO_MODEL), pa.scalar(None, pa.string()), sums["model"]),
         "x_Status": sums["status"],
     }
     return pa.table({name: columns[name] for name in SCHEMA.names}, schema=SCHEMA)

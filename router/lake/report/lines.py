@@ -20,7 +20,7 @@ from msgspec import Struct
 from router.core.errors import Misconfigured
 from router.lake.tables.gold_columns import GOLD_COLUMNS, MONEY, GoldColumn
 
-DIMENSIONS = ("tenant_id", "provider_id", "event_type", "status", "day")
+DIMENSIONS = ("tenant_id", "provider_id", "event_type", "status", "model", "day")
 FAILED_STATUSES = ("error", "timeout")
 PERCENTILES = {"latency_p50_ms": 0.50, "latency_p95_ms": 0.95, "latency_p99_ms": 0.99}
 CORRECTIONS = {"correction_count": "count", "correction_cost": "cost"}  # how much of these is of sealed days
@@ -127,7 +127,7 @@ def parse_dimensions(names: Iterable[str]) -> tuple[str, ...]:
     """Read `tenant,day` and the like as columns. Raises Misconfigured."""
     columns = tuple(dict.fromkeys(_SHORT.get(name.strip(), name.strip()) for name in names))
     if unknown := [name for name in columns if name not in DIMENSIONS]:
-        raise Misconfigured("--by", f"{unknown[0]!r}: choose from tenant, provider, type, status, day")
+        raise Misconfigured("--by", f"{unknown[0]!r}: choose from tenant, provider, type, status, model, day")
     return columns
 
 

@@ -19,11 +19,12 @@ from router.lake.report.lines import Figure, ReportLine, UsageReport
 from router.lake.report.partials import ReportPart
 from router.lake.report.read import make_report
 
-PAGE_COLUMNS = ("day", "tenant_id", "provider_id", "event_type")  # the columns by which the parts must be read
+PAGE_COLUMNS = ("day", "tenant_id", "provider_id", "event_type", "model")  # the columns by which the parts must be read
 MAX_COLOURED_TENANTS = 6  # tenants with a colour of their own
 LISTED = 50  # tenants in the table
 BARS = 12  # of a horizontal chart: those with the most events
 OTHER_TENANTS = "all others"
+NONE_TOLD = "none told"  # of models
 ABOUT = 500  # characters of the description of the query
 
 
@@ -34,11 +35,14 @@ class PageViews(NamedTuple):
     tenants: UsageReport
     providers: UsageReport
     types: UsageReport
+    models: UsageReport
 
 
 def render_page(parts: Sequence[ReportPart], about: str) -> str:
     """Return the HTML; `about` describes the query below the heading."""
-    views = PageViews(*(make_report(parts, by) for by in (("day", "tenant_id"), ("tenant_id",), ("provider_id",), ("event_type",))))
+    views = PageViews(
+        *(make_report(parts, by) for by in (("day", "tenant_id"), ("tenant_id",), ("provider_id",), ("event_type",), ("model",)))
+    )
     css = files("router.lake.report").joinpath("page.css").read_text()
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Usage</title><style>{css}</style>'
     top = f'<h1>Usage</h1><p class="about">{escape(shorten(about[:1].upper() + about[1:], ABOUT))}</p>'
@@ -54,6 +58,8 @@ def _render_cards(views: PageViews) -> Iterator[str]:
     yield _render_card("Cost by day", "UTC", draw_stacked_bars(days, series) + _render_legend(series))
     yield _render_card("Latency by provider", "p50, p95, p99", draw_spans(_list_spans(views.providers)) + _render_dots())
     yield f'<div class="pair">{_render_errors(views.providers)}{_render_events(views.types)}</div>'
+    if any(line.group["model"] for line in views.models.iterate_lines()):
+        yield _render_models(views.models)
     yield _render_card("Tenants", _describe_table(views.tenants), f'<div class="wide">{_render_table(views.tenants, totals)}</div>')
 
 
@@ -112,6 +118,12 @@ def _render_errors(providers: UsageReport) -> str:
 def _render_events(types: UsageReport) -> str:
     rows = [(line.group["event_type"], float(line.count), format_number(line.count)) for line in _sort_by_count(types)[:BARS]]
     return _render_card("Events", "by type", draw_horizontal_bars(rows, "events by type", "c0"))
+
+
+def _render_models(models: UsageReport) -> str:
+    dearest = _sort_by_cost(models)[:BARS]
+    rows = [(line.group["model"] or NONE_TOLD, float(line.cost), format_number(float(line.cost))) for line in dearest]
+    return _render_card("Models", "cost", draw_horizontal_bars(rows, "cost by model", "c0"))
 
 
 def _render_table(tenants: UsageReport, totals: ReportLine) -> str:

@@ -9,17 +9,20 @@ Strings are read as dictionaries and a group's code is made of their indices, so
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
+from router.core.errors import Misconfigured
 from router.lake.report.lines import CORRECTIONS, FAILED_STATUSES, UsageQuery
 from router.lake.tables.gold_columns import FIGURES, FOLDS
 from router.lake.tables.wide import widen
 
 SUMS = {**FOLDS, "failed": "sum", **dict.fromkeys(CORRECTIONS, "sum")}
-DICTIONARIES = ("tenant_id", "provider_id", "event_type", "status")
+DICTIONARIES = ("tenant_id", "provider_id", "event_type", "status", "model")
+MAX_CODES = 2**63 - 1  # groups of a day
 PARTIAL_COLUMNS = (*DICTIONARIES, *FIGURES, "corrects_window")
 
 
@@ -63,7 +66,10 @@ def _filter_rows(rows: pa.Table, query: UsageQuery) -> pa.Table:
 
 
 def _encode_groups(columns: Sequence[pa.DictionaryArray], count: int) -> pa.Array:
-    """Return one number for each row: its group, in mixed radix over the columns' dictionaries."""
+    """Return one number for each row: its group, in mixed radix over the columns' dictionaries. Raises Misconfigured."""
+    if prod(len(column.dictionary) for column in columns) > MAX_CODES:
+        # Arrow's integers wrap without an error, and one tenant's sums would be added to another's.
+        raise Misconfigured("--by", "a day has more names than a report can group by all of these columns: choose fewer")
     code = pa.repeat(pa.scalar(0, pa.int64()), count)
     for column in columns:
         code = pc.add(pc.multiply(code, len(column.dictionary)), column.indices.cast(pa.int64()))

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from router.lake.tables.gold_columns import AMOUNTS, FIGURES, FOLDS, GOLD_COLUMNS, SUMMED
-from router.lake.tables.gold_tables import GOLD_TABLES
+from router.lake.tables.gold_tables import GOLD_TABLES, NO_MODEL
 from router.lake.tables.kinds import drop_budget_adjustments, find_kinds, select_figure
 from router.lake.tables.wide import MONEY_TYPE, narrow, widen
 
@@ -35,8 +35,12 @@ def sum_events(events: pa.Table, keys: Sequence[str] = GOLD_KEYS) -> pa.Table:
     figures = {column.name: select_figure(events, kinds, column) for column in GOLD_COLUMNS}
     present = {name: figure for name, figure in figures.items() if figure is not None}
     bucket = pc.if_else(kinds["outcomes"], find_buckets(events["latency_ms"]), pa.scalar(None, pa.int32()))
-    single = pa.table({**{key: events[key] for key in keys}, "bucket": bucket, **present})
+    single = pa.table({**{key: _read_key(events, key) for key in keys}, "bucket": bucket, **present})
     return _add_zeros(_fold_buckets(_aggregate(single, [*keys, "bucket"]), keys), keys)
+
+
+def _read_key(events: pa.Table, key: str) -> pa.ChunkedArray:
+    return pc.fill_null(events[key], NO_MODEL) if key == "model" else events[key]
 
 
 def _add_zeros(sums: pa.Table, keys: Sequence[str]) -> pa.Table:

@@ -51,5 +51,5 @@ def _check(sums: pa.Table, name: str, keys: Sequence[str]) -> None:
     is_too_large = pc.greater_equal(pc.abs(sums[name]), _TOO_LARGE[WIDE_TYPES[name]])
     if pc.any(is_too_large).as_py():
         (row,) = sums.filter(is_too_large).slice(0, 1).select([*keys, name]).to_pylist()
-        group = "/".join(str(row[key]) for key in keys if row[key] is not None)
+        group = "/".join(str(row[key]) for key in keys if row[key] not in {None, ""})
         raise SumOverflow(f"{name} of {group} comes to {row[name]:f}, which is more than its column holds")

@@ -19,7 +19,8 @@ def test_the_truth_is_what_a_plain_reader_counts() -> None:
     cells, counts = read_plainly(body for _, body in messages)
     told = load.truth.to_json()
     assert {name: told[name] for name in counts} == dict(counts)
-    rows = {(row["day"], row["tenant_id"], row["provider_id"], row["event_type"], row["status"]): row for row in load.truth.make_rows()}
+    names = ("day", "tenant_id", "provider_id", "event_type", "status", "model")
+    rows = {tuple(str(row[name]) for name in names): row for row in load.truth.make_rows()}
     assert rows.keys() == cells.keys()
     for key, cell in cells.items():
         row, latencies = rows[key], cell["latencies"]

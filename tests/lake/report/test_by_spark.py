@@ -19,7 +19,7 @@ def test_spark_and_pyarrow_say_the_same(spark: SparkSession, lake: Lake, tmp_pat
     """Slow: a JVM starts, and its first queries are its slowest."""
     rng = Random(3)
     uses = [
-        Use(tenant=rng.choice("abc"), provider=rng.choice("xy"), status=rng.choice(("success", "error")),
+        Use(tenant=rng.choice("abc"), provider=rng.choice("xy"), status=rng.choice(("success", "error")), model=rng.choice(("", "large")),
             day=f"2026-11-2{rng.randrange(3)}", latencies=tuple(rng.choices(range(900), k=5)), cost=f"{rng.randrange(10**13)}e-9")
         for _ in range(120)
     ]  # fmt: skip
@@ -31,8 +31,12 @@ def test_spark_and_pyarrow_say_the_same(spark: SparkSession, lake: Lake, tmp_pat
         UsageQuery(tenants=("unknown",)),
     ):
         assert make_report(read_parts_by_spark(spark, warehouse, query), query.by) == read_report(warehouse, query)
-    lake.take(a_body(cost="2.0", input_tokens=7, estimated=True), an_adjustment(cost="-7.000000001"), a_body("r-2", correlated=False))
-    for by in (DIMENSIONS, ("tenant_id",), ("event_type",)):
+    lake.take(
+        a_body(cost="2.0", model="large", input_tokens=7, estimated=True),
+        an_adjustment(cost="-7.000000001", model="large"),
+        a_body("r-2", correlated=False),
+    )
+    for by in (DIMENSIONS, ("tenant_id",), ("event_type",), ("model",)):
         query = UsageQuery(by=by)
         made = make_report(read_parts_by_spark(spark, lake.warehouse, query), by)
         assert made == read_report(lake.warehouse, query)

@@ -10,8 +10,9 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 
+from router.core.errors import Misconfigured
 from router.lake.jobs.seal import seal
-from router.lake.report import UsageQuery, UsageReport, read_report
+from router.lake.report import UsageQuery, UsageReport, partials, read_report
 from tests.support.lake_gold import Use, a_warehouse
 from tests.support.lake_jobs import NOON, Lake, a_body, an_adjustment
 
@@ -32,8 +33,8 @@ def test_each_row_has_the_shape_that_is_promised(tmp_path: Path) -> None:
     report = read_report(a_warehouse(tmp_path, [Use(latencies=(100,), cost="12.5")]), UsageQuery())
     assert report.to_json()["rows"] == [
         {
-            "tenant_id": "acme", "provider_id": "openai", "event_type": "chat", "status": "success", "day": "2026-11-20", "count": 1,
-            "cost": "12.500000000", "latency_p50_ms": 100, "latency_p95_ms": 100, "latency_p99_ms": 100,
+            "tenant_id": "acme", "provider_id": "openai", "event_type": "chat", "status": "success", "model": "", "day": "2026-11-20",
+            "count": 1, "cost": "12.500000000", "latency_p50_ms": 100, "latency_p95_ms": 100, "latency_p99_ms": 100,
             "latency_sum_ms": 100, "latency_min_ms": 100, "latency_max_ms": 100, "adjustment_count": 0, "adjustment_cost": "0.000000000",
             "uncorrelated_count": 0, "uncorrelated_cost": "0.000000000", "input_tokens": 0, "cached_tokens": 0, "output_tokens": 0,
             "estimated_cost": "0.000000000", "correction_count": 0, "correction_cost": "0.000000000",
@@ -111,7 +112,9 @@ def test_filters_leave_what_was_asked_for(tmp_path: Path) -> None:
     uses = [Use(tenant=t, provider=p, day=d) for t in "ab" for p in "xy" for d in ("2026-11-20", "2026-11-21")]
     query = UsageQuery(days=("2026-11-21",), tenants=("a",), providers=("y",))
     (line,) = read_report(a_warehouse(tmp_path, uses), query).lines
-    assert dict(line.group) == {"tenant_id": "a", "provider_id": "y", "event_type": "chat", "status": "success", "day": "2026-11-21"}
+    assert dict(line.group) == {
+        "tenant_id": "a", "provider_id": "y", "event_type": "chat", "status": "success", "model": "", "day": "2026-11-21",
+    }  # fmt: skip
 
 
 def test_a_cancelled_call_is_not_a_failed_one(tmp_path: Path) -> None:
@@ -182,3 +185,14 @@ def test_lines_are_made_one_after_the_other(tmp_path: Path) -> None:
     assert next(lines).group == {"tenant_id": "t-0000"}
     assert [line.group["tenant_id"] for line in lines][-1] == "t-1099"
     assert len(list(report.iterate_lines(3))) == 3
+
+
+def test_more_names_than_a_code_can_tell_apart_are_refused_and_never_added_up_wrongly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The codes are whole numbers of 64 bits, which wrap: invented names of one tenant moved another one's money."""
+    warehouse = a_warehouse(tmp_path, [Use(tenant=tenant, model=model) for tenant in "ab" for model in ("large", "small")])
+    monkeypatch.setattr(partials, "MAX_CODES", 3)
+    with pytest.raises(Misconfigured, match="choose fewer"):
+        read_report(warehouse, UsageQuery(by=("tenant_id", "model")))
+    assert len(read_report(warehouse, UsageQuery(by=("model",))).lines) == 2

@@ -19,7 +19,7 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 EVENTS = pa.schema(
     [
         *((name, INSTANT) for name in ("time", "timestamp")),
-        *((name, pa.string()) for name in ("tenant_id", "provider_id", "event_type", "status")),
+        *((name, pa.string()) for name in ("tenant_id", "provider_id", "event_type", "status", "model")),
         ("latency_ms", pa.int64()),
         ("cost", MONEY_TYPE),
         *((name, pa.string()) for name in ("adjustment", "budget")),
@@ -46,7 +46,7 @@ an_event = st.builds(
     st.integers(0, 10**12),
     st.sampled_from([
         {}, {}, {"correlated": True, "estimated": True}, {"correlated": False}, {"adjustment": "bill"}, {"adjustment": "budget"},
-        {"input_tokens": 12, "cached_tokens": 0, "output_tokens": 10**12},
+        {"model": "large"}, {"model": ""}, {"model": "large", "input_tokens": 12, "cached_tokens": 0, "output_tokens": 10**12},
     ]),
 )  # fmt: skip
 many = st.lists(an_event, min_size=1, max_size=40)

@@ -158,6 +158,15 @@ def test_a_warehouse_whose_minutes_have_tenants_is_refused_and_not_misread(tmp_p
         Warehouse(str(tmp_path)).refuse_old_form()
 
 
+def test_a_warehouse_whose_days_have_no_model_is_refused_and_not_misread(tmp_path: Path) -> None:
+    """UL-41."""
+    columns = [field for field in ARROW["gold_day"] if field.name != "model"]
+    older = LakeTable(Storage(str(tmp_path)), "gold_day", pa.schema([*columns, ("day", pa.string())]))
+    older.commit([], lambda _: [Transaction("before", 1)])
+    with pytest.raises(Misconfigured, match=r"gold_day has an older form, sums by .*, status, not .*, status, model: .*makes it anew"):
+        Warehouse(str(tmp_path)).refuse_old_form()
+
+
 def test_a_writer_that_runs_for_ever_keeps_few_cuts(tmp_path: Path) -> None:
     """An ingest reads the newest cut for each micro-batch: 43 200 a day."""
     cuts = Cuts(Storage(str(tmp_path)))
