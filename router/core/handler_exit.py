@@ -31,8 +31,8 @@ class _ExitContainment:
 
     def __exit__(self, _: type[BaseException] | None, exc: BaseException | None, __: TracebackType | None) -> None:
         """Raises HandlerExited."""
-        if exc is not None and not isinstance(exc, Exception | asyncio.CancelledError) and not comes_from_outside(exc):
-            raise build_exited(exc) from exc
+        if exc is not None and not isinstance(exc, Exception | asyncio.CancelledError) and not is_from_outside(exc):
+            raise build_exit_error(exc) from exc
 
 
 class _CancellationContainment(_ExitContainment):
@@ -45,7 +45,7 @@ class _CancellationContainment(_ExitContainment):
         super().__exit__(_, exc, __)
 
 
-def build_exited(exc: BaseException) -> HandlerExited:
+def build_exit_error(exc: BaseException) -> HandlerExited:
     return HandlerExited(f"{type(exc).__name__}: {text_of(exc)}")
 
 
@@ -66,12 +66,12 @@ def is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def comes_from_outside(exc: BaseException) -> bool:
+def is_from_outside(exc: BaseException) -> bool:
     """Whether it is the process' Ctrl-C, or the end of a generator, and not the function's own."""
-    return isinstance(exc, KeyboardInterrupt | GeneratorExit) and not _was_raised_by_function(exc)
+    return isinstance(exc, KeyboardInterrupt | GeneratorExit) and not _is_raised_by_function(exc)
 
 
-def _was_raised_by_function(exc: BaseException) -> bool:
+def _is_raised_by_function(exc: BaseException) -> bool:
     """By a `raise` statement, and not by one of the signal's handler: both others stop a function at any other instruction."""
     trace, on_signal, is_raise = exc.__traceback__, _code_of_signal_handler(), False
     while trace is not None:

@@ -65,7 +65,7 @@ class NatsJetStreamConsumer:
             raise BrokerUnavailable("the server answers no pull request") from exc
         finally:
             await self._connection.unsubscribe(sid)
-        if not fetched and not _says_no_more(status):
+        if not fetched and not _is_end(status):
             raise BrokerUnavailable(f"no messages of {self._name}: {status.get('Status')} {status.get('Description', NOT_THERE)}")
         return fetched
 
@@ -80,7 +80,7 @@ class NatsJetStreamConsumer:
         self._connection.publish_nowait(msg.ack_subject, nak(AT_ONCE_S))
 
 
-def _says_no_more(status: Mapping[str, str]) -> bool:
+def _is_end(status: Mapping[str, str]) -> bool:
     """Whether a pull request ended as it should. Any other end has a cause that waiting alone may not mend."""
     return status.get("Status") in NO_MORE or status.get("Description") in OF_BYTES
 

@@ -85,7 +85,7 @@ async def publish_one(
     if not is_locked:
         return PublishedEvent(NOT_THERE if is_locked is None else RELAY_AT_WORK)
     # Only now: what a relay committed before the lock was free is seen by a later statement alone.
-    found = await session.fetch_one(SELECT_EVENT, (encoder.most, event_id), make=_found_event)
+    found = await session.fetch_one(SELECT_EVENT, (encoder.most, event_id), make=_read_event)
     if found is None or found.cause is not None:
         return PublishedEvent(NOT_THERE if found is None else found.cause)
     batch = RelayBatch(_OneRow(session, found.row, retry_policy), publisher, encoder, stream_created=stream_created, most=1)
@@ -97,7 +97,7 @@ async def publish_one(
     return PublishedEvent(None, report.newest)
 
 
-def _found_event(  # noqa: PLR0917 - a row comes column by column
+def _read_event(  # noqa: PLR0917 - a row comes column by column
     event_id: UUID,
     aggregate_type: str,
     aggregate_id: str,

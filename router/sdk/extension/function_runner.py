@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
 from router.core.clock import steady
-from router.core.handler_exit import comes_from_outside, is_cancelled, text_of
+from router.core.handler_exit import is_cancelled, is_from_outside, text_of
 from router.operations.observability import LogRateLimit, events, logs
 from router.routing.extensions.entry import POST, PRE, PROVIDER, VALIDATOR
 from router.routing.extensions.failure import REQUESTS
@@ -123,7 +123,7 @@ class FunctionRunner:
                 return RequestFailed(429, "rate_limited", text_of(exc), retry_after_ms=exc.retry_after_ms)
             case ProviderFailed():
                 return RequestFailed(502, "provider_failed", text_of(exc))
-            case _ if comes_from_outside(exc):
+            case _ if is_from_outside(exc):
                 raise exc
             case asyncio.CancelledError() if is_cancelled():
                 raise exc
