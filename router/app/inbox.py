@@ -62,6 +62,7 @@ class InboxService:
         self._database = database_of(settings, "router inbox consume")
         self._handler = handler if handler is not None else service_of(settings)
         self._inbox: Inbox | None = None
+        self._http = ""  # the address of the pages, once they are served
         self._drift: DriftWatch | None = None
         self._database_watch = DatabaseWatch()  # it looks with the gauges, so it needs no message
         self._broker = BrokerLog("inbox")
@@ -73,7 +74,7 @@ class InboxService:
         return self._inbox.observer.stats if self._inbox is not None else InboxStats()
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
-        """`on_ready` gets the address of the pages.
+        """`on_ready` gets the address of the pages, once the durable is there.
 
         Raises Misconfigured, DatabaseUnavailable and BrokerUnavailable at the start, ConnectionStuck later.
         """
@@ -81,7 +82,17 @@ class InboxService:
             await inbox.open()
             self._inbox = inbox
             self._register_gauges(inbox)
-            await supervise(self._tree(inbox, on_ready))
+            announcing = asyncio.create_task(self._announce(inbox, on_ready))
+            try:
+                await supervise(self._tree(inbox))
+            finally:
+                announcing.cancel()
+
+    async def _announce(self, inbox: Inbox, on_ready: Callable[[str], None]) -> None:
+        """What is published from now on is delivered: the durable is there, and a new one begins where its settings say."""
+        while not (self._http and inbox.consumer.health.is_there):  # noqa: ASYNC110 - two causes, once
+            await asyncio.sleep(0.01)
+        on_ready(self._http)
 
     def readiness(self) -> Mapping[str, ReadinessCheck]:
         if self._inbox is None:
@@ -150,18 +161,21 @@ class InboxService:
             at_most_s = info["config"]["ack_wait"] / NANOS_PER_S
             log.warning(events.INBOX_WAITS, consumer=self.rules.durable, in_hand=in_hand, at_most_s=at_most_s, setting="inbox.ack_wait_ms")
 
-    def _tree(self, inbox: Inbox, on_ready: Callable[[str], None]) -> Supervisor:
+    def _tree(self, inbox: Inbox) -> Supervisor:
         host, port = self.settings.http.host, self.settings.http.port
         http = HttpServer(host, port, self.metrics.registry, self.readiness, stuck=self._read_stuck_cause)
         gauges = Helper("gauges", self._gauges)
         helpers = (gauges, *((Helper("drift", self._drift.run),) if self._drift is not None and self.settings.topology != "off" else ()))
         self.metrics.helper_failing.set_function(lambda: helper_states((*helpers, *inbox.helpers)))
         children = (
-            Child("http", lambda: http.run(lambda bound: on_ready(f"http://{host}:{bound}"))),
+            Child("http", lambda: http.run(self._on_bound)),
             *(helper.child for helper in helpers),
             inbox.tree(),
         )
         return Supervisor("service", children, intensity=Intensity(5, 30))
+
+    def _on_bound(self, port: int) -> None:
+        self._http = f"http://{self.settings.http.host}:{port}"
 
     def _read_stuck_cause(self) -> str | None:
         return self._watchdog.cause if self._watchdog is not None else None

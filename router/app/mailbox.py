@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from uuid import UUID
 
 from router.app.connect import connect_by
 from router.app.database_watch import DatabaseWatch
@@ -22,8 +23,12 @@ from router.delivery.api import JetStream
 from router.delivery.stuck import ConnectionWatchdog, watch_connections
 from router.delivery.topology import Topology
 from router.mailbox.backlog import age_s, get_outbox_backlog
+from router.mailbox.outbox.broker_loss import read_stream_snapshot
 from router.mailbox.outbox.config import RelayOptions
 from router.mailbox.outbox.failed_rows import count_parked
+from router.mailbox.outbox.message import EventEncoder
+from router.mailbox.outbox.nats_publisher import open_nats_publisher
+from router.mailbox.outbox.one_event import PublishedEvent, publish_one
 from router.mailbox.outbox.publisher import OutboxPublisher
 from router.mailbox.outbox.relay_batch import RelayReport
 from router.mailbox.outbox.repository import RetryPolicy
@@ -87,6 +92,23 @@ def relay_config(settings: Settings) -> RelayOptions:
         is_atomic=relay.atomic,
         listens=relay.listen,
     )
+
+
+async def publish_event(settings: Settings, event_id: UUID) -> PublishedEvent:
+    """CMD-050: publish this event now. Raises Misconfigured, BrokerUnavailable, DatabaseUnavailable."""
+    config = relay_config(settings)
+    async with database_of(settings, "router outbox publish") as database:
+        await require(database)
+        connection = await connect_by(settings.nats)
+        try:
+            jetstream = JetStream(connection, settings.nats.js_domain)
+            snapshot, encoder = await read_stream_snapshot(jetstream, config.stream), EventEncoder(config.context, connection.max_payload)
+            async with open_nats_publisher(jetstream, is_atomic=False) as publisher, database.transaction() as session:
+                publisher.set_subjects(snapshot.subjects)
+                policy = config.retry_policy
+                return await publish_one(session, publisher, encoder, event_id, stream_created=snapshot.created, retry_policy=policy)
+        finally:
+            await connection.close()
 
 
 async def ensure_events(jetstream: JetStream, settings: Settings) -> None:

@@ -21,7 +21,7 @@ from router.bus.subjects import query_subject
 from router.contracts.codec import read_object, write_value
 from router.contracts.envelope import MessageEnvelope, read_envelope
 from router.core.errors import BrokerUnavailable, Poison, RouterError, Unanswered
-from router.core.handler_exit import contain_cancellation
+from router.core.handler_exit import contain_cancellation, text_of
 from router.core.signatures import require_call
 from router.delivery.calls.connected import wait_until_connected
 from router.delivery.connection import Connection
@@ -120,7 +120,7 @@ class QueryResponder(RequestServer[Query]):
             if len(answer) > self._connection.max_payload:
                 raise Poison("the answer is larger than the connection allows")
         except RouterError as exc:
-            answer = _error(exc.code, str(exc))
+            answer = _error(exc.code, text_of(exc))
         except TimeoutError:
             answer = _error("timeout", "the responder took too long")
         self._connection.publish_nowait(request.inbox, answer)

@@ -9,7 +9,7 @@ import typer
 
 from router.cli.command import CommandSession, command
 from router.cli.import_target import import_function
-from router.cli.mailbox import emit_backlog, load_database_settings, load_with_extra
+from router.cli.mailbox import emit_backlog, load_context_settings, load_with_extra
 from router.cli.options import ConfigFile, Dsn, NatsUrl
 from router.cli.output import announce_event
 
@@ -38,7 +38,7 @@ def consume(
 ) -> Coroutine[Any, Any, int]:
     """Consume until SIGTERM or Ctrl-C; then finish the messages in flight and end with 0. A second signal ends at once: 130.
 
-    Prints one JSON line, inbox.ready, before the first message is taken. Logs go to standard error.
+    Prints one JSON line, inbox.ready, once its durable is there: what is published from then on is handled. Logs go to standard error.
 
     Example:  router inbox consume --url http://127.0.0.1:8000/handle    router inbox consume my_package.events:handle
     """
@@ -53,11 +53,11 @@ def consume(
 
 
 @inbox.command()
-@command(load_database_settings)
+@command(load_context_settings)
 async def backlog(session: CommandSession) -> None:
     """Count the received events that are not processed, and show when the oldest of them arrived (QRY-051).
 
-    Example:  router inbox backlog --json
+    Example:  router inbox backlog --context dock --json
     """
     settings = session.settings
     from router.app.mailbox import tables_of

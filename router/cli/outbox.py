@@ -53,6 +53,25 @@ async def backlog(session: CommandSession) -> None:
         emit_backlog(session, await get_outbox_backlog(tables), "to publish")
 
 
+@outbox.command()
+@command(load_relay_settings)
+async def publish(session: CommandSession, *, event: Annotated[UUID, typer.Argument(metavar="ID", help="Of the row.")]) -> int:
+    """Publish one event now, without a relay, also if it is parked (CMD-050). It keeps the order of its aggregate.
+
+    Exit status: 0 it is in the stream, 1 it is not, and why.
+
+    Example:  router outbox publish 7c9e6679-7425-40de-944b-e07fc1f90ae7 --context sea
+    """
+    settings = session.settings
+    from router.app.mailbox import publish_event
+    from router.mailbox.outbox.one_event import PUBLISHED_BEFORE
+
+    done = await publish_event(settings, event)
+    words = done.cause or f"published, at sequence {done.sequence} of the stream"
+    session.emit_one({"id": str(event), "sequence": done.sequence, "cause": done.cause}, words)
+    return exit_codes.OK if done.cause in (None, PUBLISHED_BEFORE) else exit_codes.NO
+
+
 @outbox.command("parked")
 @command(load_database_settings)
 async def list_parked(

@@ -23,6 +23,7 @@ from router.contracts.malformed import PAYLOAD_TOO_LARGE, SCHEMA_VALIDATION_FAIL
 MAX_PAYLOAD_BYTES = 1024 * 1024
 MAX_DEPTH = 64
 BASE64 = "base64"
+BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "UTF-8", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 # All that msgspec raises for bytes of a client: text that is not UTF-8 and deep nesting have errors of their own.
 UNREADABLE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -59,7 +60,14 @@ def read_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int =
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as exc:
-        raise Malformed(SCHEMA_VALIDATION_FAILED, "Payload is not valid JSON", STAGE_DECODE) from exc
+        mark = describe_mark(data)
+        raise Malformed(SCHEMA_VALIDATION_FAILED, f"Payload {mark or 'is not valid JSON'}", STAGE_DECODE) from exc
+
+
+def describe_mark(data: bytes) -> str | None:
+    """What to say of bytes with a byte order mark: an editor shows no sign of it, and the rest reads well. None: they have none."""
+    mark = next((name for mark, name in BYTE_ORDER_MARKS.items() if data.startswith(mark)), None)
+    return f"begins with a byte order mark (BOM) of {mark}; JSON is UTF-8 without one" if mark is not None else None
 
 
 def write_value(value: object, option: int | None = None) -> bytes:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from router.core.backoff import delay_after
 from router.core.errors import BrokerUnavailable, Poison
+from router.core.handler_exit import text_of
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Hold, Outcome, Retry, Then
 from router.delivery.subscription import ACK, DEAD_LETTER_OMITTED, DECLINED, SENT_BACK, Subscription
@@ -113,7 +114,7 @@ def decide_following_failure(subscription: Subscription, message: Message, exc: 
 
 def outcome_of(exc: BaseException) -> Dead | Retry:
     """The outcome of an error that a handler raised: Dead for Poison, else Retry."""
-    return Dead(Fault(exc.code, str(exc)), PROCESSING_ERROR) if isinstance(exc, Poison) else Retry(HANDLER_FAULT)
+    return Dead(Fault(exc.code, text_of(exc)), PROCESSING_ERROR) if isinstance(exc, Poison) else Retry(HANDLER_FAULT)
 
 
 def follow(pending: PendingSettlement, done: Done) -> PendingSettlement:

@@ -48,13 +48,13 @@ class InboxRepository(Protocol):
 
 
 class JetStreamPublisher(Protocol):
-    """PORT-047-003. Returns when the message is stored; raises BrokerUnavailable or BrokerRefused."""
+    """PORT-047-003. Returns when the message is stored; raises BrokerUnavailable, BrokerRefused, or Poison without `Nats-Msg-Id`."""
 
     async def publish(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> PublishAck: ...
 
 
 class JetStreamConsumer(Protocol):
-    """PORT-047-004. At most `batch` messages; `ack` returns when the server has confirmed it."""
+    """PORT-047-004. At most `batch` messages; `ack` returns when the server has confirmed it. Both raise BrokerUnavailable."""
 
     async def fetch(self, batch: int) -> Sequence[Message]: ...
 

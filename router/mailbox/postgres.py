@@ -218,9 +218,17 @@ def _options(config: DatabaseConfig) -> dict[str, object]:
 
 
 def _settings_of(config: DatabaseConfig) -> dict[str, str]:
-    """The server settings that a session of this database changes."""
+    """The server settings that a session of this database changes.
+
+    `idle_session_timeout` is for forgotten sessions: a connection that it ends in the pool fails the next transaction.
+    """
     idle_ms = str(int(config.idle_in_transaction * 1000))
-    settings = {"search_path": config.schema, "idle_in_transaction_session_timeout": idle_ms, "timezone": "UTC"}
+    settings = {
+        "search_path": config.schema,
+        "idle_in_transaction_session_timeout": idle_ms,
+        "idle_session_timeout": "0",
+        "timezone": "UTC",
+    }
     return {**settings, **_BY_INDEX} if config.plans_by_index else settings
 
 

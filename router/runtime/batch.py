@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.core.crashpoints import crashpoint
 from router.core.errors import Poison
-from router.core.handler_exit import contain_exit
+from router.core.handler_exit import contain_exit, text_of
 from router.core.message import Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Outcome, Retry
 from router.core.signatures import HandlerMisused, require_finished
@@ -177,7 +177,7 @@ class BatchProcessor:
             raise
         except Poison as exc:
             state.rollback()
-            item.outcome = Dead(Fault(exc.code, str(exc)), PROCESSING_ERROR, commit=self._mark_dead(item.place))
+            item.outcome = Dead(Fault(exc.code, text_of(exc)), PROCESSING_ERROR, commit=self._mark_dead(item.place))
             return False
         except Exception as exc:  # the author's code may raise anything
             state.rollback()

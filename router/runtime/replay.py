@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from router.core.errors import Misconfigured, RouterError
-from router.core.handler_exit import contain_exit
+from router.core.handler_exit import contain_exit, text_of
 from router.core.signatures import require_finished
 from router.runtime.adapter import AgentAdapter, Context, check_adapter, read_messages
 from router.runtime.database import StoreFile, open_read_only
@@ -98,6 +98,6 @@ def _apply_one(adapter: AgentAdapter, state: StateTransaction, row: Row) -> list
             for number, one in enumerate(answers)
         ]
     except Exception as exc:  # the author's code may raise anything
-        raise ReplayDiverged(f"the agent applied {key!r} before, and fails at it now: {type(exc).__name__}: {exc}") from exc
+        raise ReplayDiverged(f"the agent applied {key!r} before, and fails at it now: {type(exc).__name__}: {text_of(exc)}") from exc
     state.commit()
     return messages

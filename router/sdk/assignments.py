@@ -23,7 +23,7 @@ from router.contracts.exec_assignment import ExecAssignment, read_exec_assignmen
 from router.contracts.headers import message_id_in
 from router.core.clock import now_ms
 from router.core.errors import Poison
-from router.core.handler_exit import contain_exit
+from router.core.handler_exit import contain_exit, text_of
 from router.core.masking import shorten
 from router.core.message import Effect, Message
 from router.core.outcome import Done, Fault, Outcome, Retry
@@ -144,7 +144,7 @@ class Assignments:
         try:
             data = reports.result_bytes(assignment, attempted, worker_id=self._worker_id, now_ms=now_ms(), encoding=encoding)
         except Exception as exc:  # JSON refuses a value, or one of the author's own classes raises
-            problem = f"the result cannot be written down: {shorten(str(exc))}"
+            problem = f"the result cannot be written down: {shorten(text_of(exc))}"
         else:
             if len(data) <= self._connection.max_payload - _ROOM_FOR_HEADERS:
                 return data

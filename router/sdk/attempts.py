@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from router.contracts.exec_assignment import ExecAssignment
 from router.core.clock import steady
 from router.core.errors import Poison, Transient
-from router.core.handler_exit import contain_exit
+from router.core.handler_exit import contain_exit, text_of
 from router.core.masking import shorten
 from router.core.remaining_steps import RemainingSteps
 from router.core.signatures import is_async_callable
@@ -172,7 +172,7 @@ class Attempts:
         except TimeoutError as exc:
             return build_failure(DEADLINE_PASSED, _describe(exc), status=TIMEOUT)
         except Exception as exc:  # the author's code may raise anything
-            log.warning(events.HANDLER_FAILED, assignment_id=assignment.assignment_id, error=repr(exc), exc_info=exc)
+            log.warning(events.HANDLER_FAILED, assignment_id=assignment.assignment_id, error=type(exc).__name__, exc_info=exc)
             return build_failure(HANDLER_RAISED, _describe(exc))
         if not isinstance(answer, StepResult):
             return build_failure(UNSENDABLE, f"the handler returned {type(answer).__name__}, not a StepResult")
@@ -188,7 +188,7 @@ class _AttemptTotals:
 
 
 def _describe(exc: Exception) -> str:
-    return shorten(str(exc)) or type(exc).__name__
+    return shorten(text_of(exc)) or type(exc).__name__
 
 
 async def _raise(exc: BaseException) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from router.core.handler_exit import HandlerExited
+from router.core.handler_exit import build_exit_error
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -134,4 +134,4 @@ def _call(function: Callable[[Any], Any], argument: object) -> tuple[object, Bas
         return None, exc
     except BaseException as exc:  # what would end a thread, or a generator, is no concern of the caller's
         is_plain = isinstance(exc, Exception) and not isinstance(exc, StopIteration)
-        return None, exc if is_plain else HandlerExited(f"{type(exc).__name__}: {exc}")
+        return None, exc if is_plain else build_exit_error(exc)

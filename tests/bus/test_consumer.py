@@ -3,9 +3,9 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
 import pytest
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from router.bus import Nak, Term
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
-from router.core.errors import Misconfigured
+from router.core.errors import Misconfigured, Poison
 from router.sdk.bus import Bus
 from tests.support.bus import EXAMPLE, QUICK, a_bus, an_envelope, read_bus_stream, run_consumer, wait_until_settled
 from tests.support.waiting import until
@@ -83,6 +83,43 @@ async def test_what_failed_for_good_is_a_dead_letter_under_the_prefix(bus: Bus, 
         (f"{prefix}.dlq.{prefix}.events.run", "maxdeliver_exhausted"),
     ]
     assert Counter(seen) == {"evt_1": 5, "evt_2": 1}
+
+
+class OddPoison(Poison):
+    code = "\ud800"
+
+
+def _raise_odd(_: MessageEnvelope) -> NoReturn:
+    raise OddPoison("no")
+
+
+@pytest.mark.parametrize(
+    "handle",
+    [
+        lambda _: Term(5),
+        lambda _: Term(None),
+        lambda _: Nak(b"no"),
+        lambda _: Nak(delay="soon"),
+        lambda _: Nak(delay=float("nan")),
+        lambda _: Nak(delay=float("inf")),
+        lambda _: Nak(delay=1e300),
+        _raise_odd,
+    ],
+)
+async def test_an_answer_that_cannot_be_written_is_a_dead_letter(bus: Bus, handle: Callable[[MessageEnvelope], Any]) -> None:
+    """The message is tried as often as is allowed, and then given up; it never comes for ever."""
+    calls: list[str] = []
+
+    def counted(envelope: MessageEnvelope) -> Any:
+        calls.append(envelope.message_id)
+        return handle(envelope)
+
+    await bus.publisher.event(an_envelope(1))
+    async with run_consumer(bus, counted):
+        await wait_until_settled(bus)
+    (letter,) = await read_bus_stream(bus, "dlq")
+    assert orjson.loads(letter.data)["msg_id"]
+    assert len(calls) <= QUICK.max_attempts
 
 
 async def test_a_process_that_is_starved_begins_nothing_more_often_than_is_allowed(bus: Bus) -> None:

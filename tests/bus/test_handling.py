@@ -205,7 +205,20 @@ def _exits_plainly(_: MessageEnvelope) -> None:
     sys.exit(3)
 
 
-@pytest.mark.parametrize("fails", [_cancelled_elsewhere, _exits, _exits_plainly])
+async def _interrupts(_: MessageEnvelope) -> None:
+    raise KeyboardInterrupt
+
+
+async def _ends_as_a_generator(_: MessageEnvelope) -> None:
+    await asyncio.sleep(0)
+    raise GeneratorExit
+
+
+def _interrupts_plainly(_: MessageEnvelope) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("fails", [_cancelled_elsewhere, _exits, _exits_plainly, _interrupts, _ends_as_a_generator, _interrupts_plainly])
 async def test_a_handler_that_exits_or_awaits_a_cancelled_task_is_an_attempt_that_failed(fails: BusHandler) -> None:
     calls: list[str] = []
 

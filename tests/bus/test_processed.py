@@ -277,7 +277,14 @@ async def store_again(directory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "seen"), [(SystemExit(3), HandlerExited), (asyncio.CancelledError(), HandlerExited), (StopIteration(), RuntimeError)]
+    ("error", "seen"),
+    [
+        (SystemExit(3), HandlerExited),
+        (KeyboardInterrupt(), HandlerExited),
+        (GeneratorExit(), HandlerExited),
+        (asyncio.CancelledError(), HandlerExited),
+        (StopIteration(), RuntimeError),
+    ],
 )
 async def test_a_write_that_would_end_its_caller_fails_its_own_message_alone(
     file: SqliteProcessed, error: BaseException, seen: type[Exception]

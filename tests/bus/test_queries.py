@@ -158,7 +158,11 @@ async def _exits(_: MessageEnvelope) -> Mapping[str, object]:
     sys.exit(3)
 
 
-@pytest.mark.parametrize("fails", [_cancelled_elsewhere, _exits])
+async def _interrupts(_: MessageEnvelope) -> Mapping[str, object]:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("fails", [_cancelled_elsewhere, _exits, _interrupts])
 async def test_a_responder_that_exits_or_awaits_a_cancelled_task_fails_one_question(bus: Bus, fails: Responder) -> None:
     async def respond(question: MessageEnvelope) -> Mapping[str, object]:
         return await (echo if question.payload.get("loop_id") == "loop_2" else fails)(question)

@@ -13,6 +13,7 @@ NEEDS_POSTGRES = [
     ("outbox", "backlog"),
     ("outbox", "parked"),
     ("outbox", "requeue", "--all"),
+    ("outbox", "publish", "7c9e6679-7425-40de-944b-e07fc1f90ae7"),
     ("inbox", "consume", "--url", "http://127.0.0.1:1/handle"),
     ("inbox", "backlog"),
 ]

@@ -66,6 +66,8 @@ async def test_backlog_counts_what_is_not_processed(dsn: str) -> None:
     await rows(dsn, "INSERT INTO inbox_messages VALUES (%s, 's', now(), NULL, 1), (%s, 's', now(), now(), 1)", an_id(2), an_id(3))
     ended = await call_command_async("inbox", "backlog", "--json", environ={"ROUTER_MAILBOX__DSN": dsn})
     assert (ended.status, ended.json) == (0, {"context": "sea", "count": 2, "oldest_at": "2025-12-28T22:00:00+00:00"})
+    named = await call_command_async("inbox", "backlog", "--json", "--context", "dock", environ={"ROUTER_MAILBOX__DSN": dsn})
+    assert (named.status, named.json["context"]) == (0, "dock")
 
 
 @pytest.mark.parametrize(

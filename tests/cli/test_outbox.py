@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from uuid import uuid4
 
 import pytest
 
+from router.mailbox.outbox.repository import PostgresOutboxAdapter
 from router.mailbox.postgres import Database, DatabaseConfig
 from tests.support.broker import Broker
 from tests.support.cli import CommandResult, call_command_async, router
@@ -65,6 +67,38 @@ async def test_parked_events_are_listed_and_requeued(dsn: str, place: OutboxStre
     assert (await asked(dsn, "outbox", "requeue", str(poison), "--json")).json == {"requeued": 1}
     assert (await asked(dsn, "outbox", "parked")).status == 0
     assert (await asked(dsn, "outbox", "requeue", "--all")).status == 1
+
+
+async def publish_one(broker: Broker, dsn: str, event: object) -> CommandResult:
+    environ = {"ROUTER_MAILBOX__DSN": dsn, "ROUTER_NATS__URL": broker.url}
+    return await call_command_async("outbox", "publish", str(event), "--json", environ=environ)
+
+
+async def test_one_event_is_published_by_its_id_and_keeps_its_place(dsn: str, broker: Broker, place: OutboxStream) -> None:
+    """CMD-050: `published_at` is set, the attempt is counted; again, nothing happens."""
+    first, second, other = await add_events(dsn, an_event("o-1"), an_event("o-1"), an_event("o-2"))
+    early = await publish_one(broker, dsn, second)
+    assert (early.status, "earlier event" in early.json["cause"]) == (1, True)
+    for event in (other, first, second):
+        done = await publish_one(broker, dsn, event)
+        assert (done.status, done.json["cause"]) == (0, None), done.err
+    again = await publish_one(broker, dsn, first)
+    assert (again.status, again.json["cause"]) == (0, "it is published already")
+    assert await place.ids() == [str(other), str(first), str(second)]
+    marked = await rows(dsn, "SELECT published_at IS NOT NULL, publish_attempts, publish_error FROM outbox_events")
+    assert marked == [(True, 1, None)] * 3
+
+
+async def test_one_event_that_is_not_there_or_is_a_relay_s_or_cannot_be_sent_is_told(dsn: str, broker: Broker, place: OutboxStream) -> None:
+    event, poison = await add_events(dsn, an_event("o-1"), an_event("o-2"))
+    await rows(dsn, "UPDATE outbox_events SET event_type = 'order paid' WHERE id = %s", poison)
+    assert (await publish_one(broker, dsn, uuid4())).json["cause"] == "there is no such event"
+    refused = await publish_one(broker, dsn, poison)
+    assert (refused.status, "POL-047-001" in refused.json["cause"]) == (1, True)
+    async with Database(DatabaseConfig(dsn)) as database, database.transaction() as session:
+        assert await PostgresOutboxAdapter(session).claim_partitions() == 8
+        assert "a relay" in (await publish_one(broker, dsn, event)).json["cause"]
+    assert (await publish_one(broker, dsn, event)).status == 0
 
 
 async def test_requeue_wants_to_know_what() -> None:

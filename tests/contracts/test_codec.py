@@ -1,6 +1,7 @@
 """JSON at the border."""
 
 from collections.abc import Callable
+from functools import partial
 from time import thread_time
 
 import orjson
@@ -8,8 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from router.contracts import flow, worker
 from router.contracts.codec import LARGE_BODY_BYTES, bytes_of, is_deeper, read_object, text_of, value_of
+from router.contracts.envelope import read_envelope
+from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.malformed import PAYLOAD_TOO_LARGE, Malformed
+from router.contracts.result import RESULT
+from router.core.errors import RouterError
+from router.routing.extensions.parse import read_document
+from router.routing.policy.parse import load_policy
 
 
 def nested(depth: int) -> bytes:
@@ -109,3 +117,22 @@ def test_bytes_that_are_text_are_text() -> None:
 def test_text_that_is_not_what_its_encoding_says_is_an_error(text, encoding) -> None:
     with pytest.raises(ValueError, match="base64"):
         bytes_of(text, encoding)
+
+
+@pytest.mark.parametrize(
+    ("data", "name"), [("\ufeff{}".encode(), "UTF-8"), ("{}".encode("utf-16"), "UTF-16"), (b"\xfe\xff\x00{", "UTF-16")]
+)
+def test_a_byte_order_mark_is_named(data: bytes, name: str) -> None:
+    """It cannot be seen: "not valid JSON" of what an editor shows as good JSON is a riddle."""
+    readers = [
+        read_object,
+        partial(flow.read_body, headers={}),
+        partial(worker.read_body, kind=RESULT),
+        read_exec_assignment,
+        read_envelope,
+        partial(load_policy, tenant_id="acme", policy_id="p"),
+        read_document,
+    ]
+    for read in readers:
+        with pytest.raises((RouterError, ValueError), match=rf"byte order mark \(BOM\) of {name}"):
+            read(data)

@@ -35,6 +35,23 @@ async def test_a_handler_whose_helper_was_cancelled_fails_at_that_event_alone(br
     assert "HandlerExited" in str((await row_of(dsn, 0))[2])
 
 
+@pytest.mark.parametrize("exc", [KeyboardInterrupt("no stock"), GeneratorExit("no stock")])
+async def test_a_handler_that_raises_what_ends_a_process_fails_at_that_event_alone(
+    broker: Broker, nc: Client, dsn: str, exc: BaseException
+) -> None:
+    async def handle(connection: Driver, event: InboxEvent) -> None:
+        if event.message_id == an_id(0):
+            raise exc
+        await record(connection, event)
+
+    async with an_inbox(broker.url, dsn, handle, max_deliver=1) as running:
+        await publish(nc, range(3))
+        await until(lambda: is_settled(nc))
+        assert not running.has_ended
+    assert sorted(await effects(dsn)) == [an_id(1), an_id(2)]
+    assert (await row_of(dsn, 0))[2] == f"maxdeliver_exhausted: HandlerExited: {type(exc).__name__}: no stock"
+
+
 async def test_a_handler_that_exits_fails_at_that_event_alone(broker: Broker, nc: Client, dsn: str) -> None:
     async def handle(connection: Driver, event: InboxEvent) -> None:
         if event.message_id == an_id(0):

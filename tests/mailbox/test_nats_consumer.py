@@ -1,10 +1,12 @@
 """PORT-047-004 on a real durable: fetched, acknowledged, handed back."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 from nats.aio.client import Client
 
+from router.core.errors import BrokerUnavailable
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
@@ -14,6 +16,7 @@ from router.mailbox.inbox.rules import InboxRules, durable_of
 from router.mailbox.ports import JetStreamConsumer
 from tests.support.broker import Broker
 from tests.support.inbox import EVENTS, an_id, is_settled, publish
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -57,3 +60,24 @@ async def test_what_is_handed_back_comes_again(nc: Client, jetstream: JetStream)
     await consumer.nak(message)
     (again,) = await consumer.fetch(1)
     assert (again.sequence, again.deliveries) == (message.sequence, 2)
+
+
+@pytest.mark.parametrize("subject", ["CONSUMER.DELETE.VIBESPRO_EVENTS.sea__from_vibespro", "STREAM.DELETE.VIBESPRO_EVENTS"])
+async def test_a_durable_that_is_not_there_is_told(jetstream: JetStream, subject: str) -> None:
+    """An empty list at once, for ever, said that there is nothing to do."""
+    await jetstream.ask(subject)
+    with pytest.raises(BrokerUnavailable, match="sea__from_vibespro"):
+        await a_consumer(jetstream).fetch(1)
+
+
+async def test_a_durable_that_is_deleted_during_a_fetch_is_told(jetstream: JetStream) -> None:
+    fetching = asyncio.create_task(a_consumer(jetstream).fetch(1))
+    await until(lambda: _is_asked(jetstream))
+    await jetstream.ask("CONSUMER.DELETE.VIBESPRO_EVENTS.sea__from_vibespro")
+    with pytest.raises(BrokerUnavailable, match="Consumer Deleted"):
+        await fetching
+
+
+async def _is_asked(jetstream: JetStream) -> bool:
+    info = await jetstream.consumer(EVENTS.name, "sea__from_vibespro")
+    return info is not None and info["num_waiting"] == 1

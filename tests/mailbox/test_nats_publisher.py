@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from router.core.clock import Clock, steady
+from router.core.errors import Poison
 from router.core.message import Effect
 from router.core.outcome import PublishAck
 from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishAcks
@@ -120,6 +121,17 @@ async def test_a_refused_batch_does_not_end_batches() -> None:
     for _ in range(2):
         await one.publish_in_order(letters("a1", "b1"))
     assert played.batches == 2
+
+
+@pytest.mark.parametrize("headers", [{}, {"nats-msg-id": "e-1"}, {"Nats-Msg-Id": ""}])
+async def test_the_port_stores_nothing_without_an_id(broker: Broker, headers: dict[str, str]) -> None:
+    async with an_outbox_stream(broker) as place:
+        one = NatsJetStreamPublisher(place.jetstream, cast(AtomicPublisher, None), cast(AckedPublisher, None), is_atomic=False)
+        with pytest.raises(Poison, match="Nats-Msg-Id"):
+            await one.publish("sea.event.order_paid.v1", b"{}", headers)
+        stream = await place.jetstream.stream("SEA_EVENTS")
+    assert stream is not None
+    assert stream["state"]["messages"] == 0
 
 
 async def test_the_port_publishes_one_message_and_tells_where_it_stands(broker: Broker) -> None:

@@ -24,7 +24,7 @@ from router.sdk.agent import Agent
 from router.services import drift
 from tests.support.broker import Broker
 from tests.support.counting_agent import CountingAgent
-from tests.support.inbox import EFFECTS, an_inbox, is_settled, publish, record
+from tests.support.inbox import EFFECTS, EVENTS, an_inbox, create_events, is_settled, publish, record
 from tests.support.mailbox import an_outbox_stream
 from tests.support.postgres import Postgres, rows
 from tests.support.waiting import until
@@ -110,6 +110,7 @@ async def test_a_relay_is_not_ready_while_its_stream_is_not_as_declared(dsn: str
 
 async def test_an_inbox_tells_that_its_dead_letters_stream_is_not_as_declared(dsn: str, broker: Broker, nc: Client, drifts: Lines) -> None:
     await rows(dsn, EFFECTS)
+    await create_events(broker)
     service = InboxService(settings_of(broker, dsn), record)
     ready = asyncio.Event()
     async with at_work(service.run(lambda _: ready.set()), ready):
@@ -123,11 +124,24 @@ async def test_an_inbox_tells_that_its_dead_letters_stream_is_not_as_declared(ds
     assert "SEA_DLQ" in drifts.of("topology.drift")[0]["difference"]
 
 
+async def test_an_inbox_is_announced_once_its_durable_is_there(dsn: str, broker: Broker, nc: Client) -> None:
+    """A caller that published at the line was never heard where the durable delivers new events only."""
+    service, ready = InboxService(settings_of(broker, dsn), record), asyncio.Event()
+    async with at_work(service.run(lambda _: ready.set())):
+        await until(lambda: service.readiness()["inbox"].detail == "its stream or consumer is missing")
+        await until(lambda: service._http)
+        assert not ready.is_set()
+        await create_events(broker)
+        await until(ready.is_set)
+        assert await nc.jetstream().consumer_info(EVENTS.name, "sea__from_vibespro")
+
+
 @pytest.mark.slow  # a database that is stopped
 async def test_an_inbox_is_not_ready_while_its_database_is_away_though_nothing_arrives(
     broker: Broker, mortal: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inbox, "GAUGES_EVERY_S", 0.05)
+    await create_events(broker)
     service = InboxService(settings_of(broker, await mortal.database()), record)
     ready = asyncio.Event()
     async with at_work(service.run(lambda _: ready.set()), ready):
@@ -144,6 +158,7 @@ async def test_a_broker_that_is_lost_and_back_is_a_line_in_the_log(
 ) -> None:
     ready = asyncio.Event()
     settings = settings_of(broker, dsn)
+    await create_events(broker)
     runs = {
         "relay": lambda: RelayService(settings).run(lambda _: ready.set()),
         "inbox": lambda: InboxService(settings, record).run(lambda _: ready.set()),

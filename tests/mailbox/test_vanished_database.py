@@ -12,7 +12,7 @@ from router.app.mailbox import RelayService
 from router.mailbox.postgres import Database, DatabaseConfig
 from tests.mailbox.test_operators_see import at_work, settings_of
 from tests.support.broker import Broker
-from tests.support.inbox import EFFECTS, record
+from tests.support.inbox import EFFECTS, create_events, record
 from tests.support.mailbox import an_outbox_stream
 from tests.support.postgres import Postgres, rows
 from tests.support.vanishing import a_path_to
@@ -46,6 +46,7 @@ async def test_a_service_is_not_ready_while_its_database_gives_no_answer(
     monkeypatch.setattr(mailbox, "GAUGES_EVERY_S", 0.05)
     monkeypatch.setattr("router.app.database_watch.ANSWER_S", 0.3)
     await rows(dsn, EFFECTS)
+    await create_events(broker)
     async with an_outbox_stream(broker), contextlib.AsyncExitStack() as paths:
         path = await paths.enter_async_context(a_path_to(postgres))
         through = psycopg.conninfo.make_conninfo(dsn, port=path.port)

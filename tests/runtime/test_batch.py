@@ -1,8 +1,8 @@
 """Steps 2 to 4: what becomes of a message by what the store knows of it."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import orjson
 import pytest
@@ -77,10 +77,15 @@ def test_one_that_fails_harms_no_other_of_its_batch(bench: BatchBench) -> None:
     assert bench.times("k-2") == 0, "what it did before it failed is undone"
 
 
-def test_one_that_exits_harms_no_other_of_its_batch(bench: BatchBench) -> None:
+def raising(exc: BaseException) -> NoReturn:
+    raise exc
+
+
+@pytest.mark.parametrize("exc", [SystemExit("no stock"), KeyboardInterrupt(), GeneratorExit()])
+def test_one_that_exits_harms_no_other_of_its_batch(bench: BatchBench, exc: BaseException) -> None:
     """An exit passed through the store's thread and ended the agent, at each delivery anew."""
     apply = bench.adapter.apply
-    bench.adapter.apply = lambda ctx, envelope: sys.exit("no stock") if ctx.idempotency_key == "k-2" else apply(ctx, envelope)
+    bench.adapter.apply = lambda ctx, envelope: raising(exc) if ctx.idempotency_key == "k-2" else apply(ctx, envelope)
     good, bad, other = bench.batch.handle([a_message(1), a_message(2), a_message(3)])
     assert [type(outcome) for outcome in (good, bad, other)] == [Done, Retry, Done]
     assert bench.statuses() == {"k-1": "applied", "k-2": "received", "k-3": "applied"}

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 from router import ExecAssignment, StepResult
-from router.core.errors import BrokerRefused, Misconfigured, Transient
+from router.core.errors import BrokerRefused, Misconfigured, Poison, Transient
 from router.delivery.subscription import IN_PROGRESS
 from router.delivery.topology import ConsumerSpec, Topology, create
 from tests.support.observability import LogLines
@@ -140,6 +140,51 @@ async def _exits_later(assignment: ExecAssignment) -> StepResult:
     sys.exit(3)
 
 
+async def _interrupts_at_once(assignment: ExecAssignment) -> StepResult:
+    raise KeyboardInterrupt
+
+
+async def _interrupts_later(assignment: ExecAssignment) -> StepResult:
+    await asyncio.sleep(0.01)
+    raise KeyboardInterrupt
+
+
+async def _ends_as_a_generator(assignment: ExecAssignment) -> StepResult:
+    await asyncio.sleep(0.01)
+    raise GeneratorExit
+
+
+def _interrupts(assignment: ExecAssignment) -> StepResult:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("handler", [_interrupts_at_once, _interrupts_later, _ends_as_a_generator, _interrupts])
+async def test_what_would_end_the_process_fails_one_assignment(place: WorkerStreams, handler: object) -> None:
+    async with run_workers(place.worker(handler)):  # type: ignore[arg-type]
+        await place.push(a_body("a-1"), a_body("a-2"))
+        results = await place.results(2)
+    assert [(result["status"], result["error_code"]) for result in results] == [("error", "2001")] * 2
+
+
+class Unspeakable(Exception):
+    """An exception whose text is another one."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+async def test_an_exception_without_a_text_is_an_error_result(place: WorkerStreams) -> None:
+    async def fails(assignment: ExecAssignment) -> StepResult:
+        raise Unspeakable
+
+    async with run_workers(place.worker(fails)):
+        await place.push(a_body())
+        (result,) = await place.results()
+    assert (result["status"], result["error_code"], result["error_message"]) == ("error", "2001", "Unspeakable")
+
+
 @pytest.mark.parametrize("handler", [_exits_at_once, _exits_later, _exit])
 async def test_a_handler_that_exits_fails_one_assignment(place: WorkerStreams, handler: object) -> None:
     async with run_workers(place.worker(handler)):  # type: ignore[arg-type]
@@ -160,6 +205,27 @@ async def test_an_accepts_that_exits_is_an_attempt_that_failed(place: WorkerStre
         await place.push(a_body())
         (result,) = await place.results()
     assert (result["status"], calls) == ("success", ["a-1", "a-1"])
+
+
+@pytest.mark.parametrize("answer", ["\ud800", 5, b"no", Unprintable()])
+async def test_an_assignment_whose_reason_cannot_be_sent_is_given_up_at_last(place: WorkerStreams, answer: object) -> None:
+    async with run_workers(place.worker(plain, accepts=lambda _: answer, max_attempts=2)):
+        await place.push(a_body())
+        (letter,) = await place.letters()
+        await place.settled()
+    assert (letter["assignment_id"], letter["status"], letter["error_code"]) == ("a-1", "error", "5001")
+
+
+@pytest.mark.parametrize("wrong", [Poison("\ud800"), ValueError("\ud800"), type("Odd", (Poison,), {"code": 5})("no")])
+async def test_a_failure_whose_words_cannot_be_sent_is_answered(place: WorkerStreams, wrong: Exception) -> None:
+    async def fails(assignment: ExecAssignment) -> StepResult:
+        raise wrong
+
+    async with run_workers(place.worker(fails, max_attempts=2)):
+        await place.push(a_body())
+        told = await (place.letters() if isinstance(wrong, Poison) else place.results())
+        await place.settled()
+    assert [(one["assignment_id"], one["status"]) for one in told] == [("a-1", "error")]
 
 
 async def test_a_handler_whose_own_task_was_cancelled_fails_one_assignment(place: WorkerStreams) -> None:

@@ -36,6 +36,7 @@ from router.mailbox.inbox.transactional_strategy import Handler
 from router.mailbox.postgres import Database, DatabaseConfig, Driver
 from router.mailbox.streams import events_stream
 from router.operations.supervision import supervise
+from tests.support.broker import Broker
 from tests.support.made_anew import create_streams
 from tests.support.patient_client import connect_patiently
 from tests.support.ports import free_port
@@ -136,6 +137,13 @@ async def record(connection: Driver, event: InboxEvent) -> HandlerResult | None:
     """A handler of ours: one effect an event."""
     await connection.execute("INSERT INTO effects (message_id) VALUES (%s)", (event.message_id,))
     return None
+
+
+async def create_events(broker: Broker) -> None:
+    """As the publisher does: before it, an inbox has no durable, and is not announced."""
+    connection = await connect({"servers": [broker.url]})
+    await create_streams(JetStream(connection), EVENTS)
+    await connection.close()
 
 
 async def publish(nc: Client, numbers: Sequence[int] | range, payload: object = None, subject: str = SUBJECT) -> None:

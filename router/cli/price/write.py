@@ -72,13 +72,15 @@ def _read_prices(session: CommandSession, file: Path) -> Sequence[Price]:
     """Raises PriceError, which names the place."""
     import orjson
 
+    from router.contracts.codec import describe_mark
     from router.routing.prices import PriceError, PriceList, parse_prices
     from router.services.live_prices import check_currency
 
+    data = read_bytes(file, "FILE", MAX_FILE_BYTES)
     try:
-        prices = parse_prices(orjson.loads(read_bytes(file, "FILE", MAX_FILE_BYTES)))
+        prices = parse_prices(orjson.loads(data))
     except orjson.JSONDecodeError as exc:
-        raise PriceError(f"{file} is not JSON: {exc}") from None
+        raise PriceError(f"{file} {describe_mark(data) or f'is not JSON: {exc}'}") from None
     check_currency(PriceList(tuple(prices)), session.settings.usage.currency)
     return prices
 

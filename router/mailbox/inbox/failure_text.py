@@ -11,6 +11,7 @@ and characters that a column of PostgreSQL cannot hold are escaped.
 from __future__ import annotations
 
 from router.core.errors import RouterError
+from router.core.handler_exit import text_of
 from router.core.masking import hide_keys, hide_logins, printable, shorten
 from router.mailbox.errors import DatabaseRefused
 
@@ -22,15 +23,7 @@ def describe_failure(exc: BaseException) -> str:
     kind = type(exc).__name__
     if isinstance(exc, DatabaseRefused):
         return f"PostgreSQL {exc.sqlstate}{f' {exc.constraint}' if exc.constraint else ''}"
-    text = _text_of(exc)
+    text = printable(hide_logins(hide_keys(shorten(text_of(exc), MAX_FAILURE_TEXT))))
     if isinstance(exc, RouterError):
         return text or exc.code
     return f"{kind}: {text}" if text else kind
-
-
-def _text_of(exc: BaseException) -> str:
-    try:
-        text = str(exc)
-    except Exception:  # an exception whose text is another one
-        return ""
-    return printable(hide_logins(hide_keys(shorten(text, MAX_FAILURE_TEXT))))

@@ -7,7 +7,7 @@ counts attempts and drains. An `ack` here costs a round trip, and the server con
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from secrets import randbelow
 
 import nats.errors
@@ -18,12 +18,14 @@ from router.core.errors import BrokerUnavailable
 from router.core.message import NO_HEADERS, Message
 from router.delivery.api import JetStream
 from router.delivery.frame_parser import Headers
-from router.delivery.pull import SPREAD_BYTES
+from router.delivery.pull import OF_BYTES, SPREAD_BYTES
 from router.delivery.settlement import nak
 from router.delivery.stream_reader import MAX_BATCH_BYTES
 from router.delivery.subscription import ACK
 
 ACK_TIMEOUT_S = 5.0
+NO_MORE = ("404", "408")
+NOT_THERE = "it is not there, or JetStream is not"  # no responders: the server gives no words
 AT_ONCE_S = 0.01  # the server's floor for a NAK that asks for no delay
 
 
@@ -33,16 +35,21 @@ class NatsJetStreamConsumer:
     def __init__(self, jetstream: JetStream, stream: str, durable: str, wait_s: float = 1.0) -> None:
         self._connection = jetstream.connection
         self._next = f"{jetstream.prefix}.CONSUMER.MSG.NEXT.{stream}.{durable}"
+        self._name = f"the durable {durable} of {stream}"
         self._wait_s = wait_s
 
     async def fetch(self, batch: int) -> Sequence[Message]:
-        """Return at most `batch` messages; none if none came in time. Raises BrokerUnavailable."""
+        """Return at most `batch` messages; none if none came in time. Raises BrokerUnavailable, also where the durable is not there."""
         fetched: list[Message] = []
+        status: Mapping[str, str] = NO_HEADERS
         ended = asyncio.Event()
         inbox = self._connection.new_inbox()
 
         def hear(subject: str, ack_subject: str, data: bytes, headers: Headers | None) -> None:
-            if subject != inbox:  # else a status: there are no more
+            nonlocal status
+            if subject == inbox:
+                status = headers or NO_HEADERS
+            else:
                 fetched.append(_message(subject, ack_subject, data, headers))
             if subject == inbox or len(fetched) == batch:
                 ended.set()
@@ -58,6 +65,8 @@ class NatsJetStreamConsumer:
             raise BrokerUnavailable("the server answers no pull request") from exc
         finally:
             await self._connection.unsubscribe(sid)
+        if not fetched and not _is_end(status):
+            raise BrokerUnavailable(f"no messages of {self._name}: {status.get('Status')} {status.get('Description', NOT_THERE)}")
         return fetched
 
     async def ack(self, msg: Message) -> None:
@@ -69,6 +78,11 @@ class NatsJetStreamConsumer:
 
     async def nak(self, msg: Message) -> None:
         self._connection.publish_nowait(msg.ack_subject, nak(AT_ONCE_S))
+
+
+def _is_end(status: Mapping[str, str]) -> bool:
+    """Whether a pull request ended as it should. Any other end has a cause that waiting alone may not mend."""
+    return status.get("Status") in NO_MORE or status.get("Description") in OF_BYTES
 
 
 def _message(subject: str, ack_subject: str, data: bytes, headers: Headers | None) -> Message:

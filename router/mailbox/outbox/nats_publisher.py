@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from msgspec import Struct
 
 from router.core.clock import Clock, steady
+from router.core.errors import Poison
 from router.core.ids import subject_matcher
 from router.core.message import Effect
 from router.core.outcome import PublishAck
@@ -25,6 +26,7 @@ from router.delivery.api import TOO_LARGE_CODES, JetStream
 from router.delivery.atomic_publisher import BATCHES_NOT_ENABLED, AtomicPublisher
 from router.delivery.storing import open_publisher
 
+MSG_ID = "Nats-Msg-Id"
 # No answer; no room (memory, storage, account, stream); no leader; JetStream off: these pass, or an operator ends them.
 AWAY = frozenset({0, 10002, 10008, 10023, 10028, 10039, 10047, 10076, 10077})
 
@@ -83,9 +85,14 @@ class NatsJetStreamPublisher:
             self._subjects, self._is_bound = subjects, subject_matcher(subjects)
 
     async def publish(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> PublishAck:
-        """Store one message; its id is in the headers (docs/reference/requirements.md#sd-23). Raises BrokerUnavailable, BrokerRefused."""
+        """Store one message; its id is in the headers (docs/reference/requirements.md#sd-23).
+
+        Raises BrokerUnavailable, BrokerRefused, and Poison for headers without the id: stored again, the message would be there twice.
+        """
+        if not (event_id := headers.get(MSG_ID)):
+            raise Poison(f"headers: {MSG_ID} is missing, and by it the stream stores an event once")
         ack = await self._jetstream.publish(subject, payload, headers)
-        return PublishAck(headers["Nats-Msg-Id"], str(ack["stream"]), int(ack["seq"]), bool(ack.get("duplicate", False)))
+        return PublishAck(event_id, str(ack["stream"]), int(ack["seq"]), bool(ack.get("duplicate", False)))
 
     async def publish_in_order(self, messages: Sequence[OutgoingMessage]) -> Sequence[PublishResult]:
         """Publish at most `atomic.MOST` events; return the result of each."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import orjson
 
-from router.contracts.codec import MAX_DEPTH, is_deeper
+from router.contracts.codec import MAX_DEPTH, describe_mark, is_deeper
 from router.routing.extensions.entry import KINDS, PROVIDER, PROVIDER_TIMEOUT_MS, TIMEOUT_MS, ExtensionEntry
 from router.routing.extensions.sections import TOKEN, read_instances, read_part, read_subject, read_versions
 from router.routing.policy.fields import DocumentError, Fields, Problems, quote
@@ -38,7 +38,7 @@ def read_document(data: bytes, most: int = MAX_ENTRY_BYTES) -> Mapping[str, obje
     try:
         document = orjson.loads(data)
     except orjson.JSONDecodeError as exc:
-        raise EntryError([("entry", f"is not JSON: {exc}")]) from exc
+        raise EntryError([("entry", describe_mark(data) or f"is not JSON: {exc}")]) from exc
     if not isinstance(document, Mapping):
         raise EntryError([("entry", "is not an object")])
     return document

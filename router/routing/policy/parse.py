@@ -15,7 +15,7 @@ import orjson
 from msgspec import Struct
 
 from router.contracts.canary import ARM
-from router.contracts.codec import MAX_DEPTH, is_deeper
+from router.contracts.codec import MAX_DEPTH, describe_mark, is_deeper
 from router.core import ids
 from router.routing.policy.depth import check_depth
 from router.routing.policy.fields import Fields, PolicyError, Problems, quote
@@ -55,7 +55,7 @@ def load_policy(data: bytes, tenant_id: str, policy_id: str) -> ParsedPolicy:
     try:
         document = orjson.loads(data)
     except orjson.JSONDecodeError as exc:
-        raise PolicyError([("policy", f"is not JSON: {exc}")]) from exc
+        raise PolicyError([("policy", describe_mark(data) or f"is not JSON: {exc}")]) from exc
     return parse_policy(document, tenant_id, policy_id)
 
 

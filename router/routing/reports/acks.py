@@ -3,6 +3,7 @@
     unreadable, or contradicts its assignment  -> Dead: a dead letter
     a tenant that this router does not serve   -> Retry: it may be allowed soon; the last attempt leaves a dead letter
     accepted, rejected, error                  -> Done: counted, and recorded on the assignment; rejected raises an alert
+    the same status of an assignment again     -> Done: recorded, and neither counted nor alerted again
 
 An acknowledgement decides nothing about the assignment: its result does.
 """
@@ -19,6 +20,8 @@ from router.contracts.alert import WARNING, Alert
 from router.contracts.assignment import Assignment
 from router.contracts.malformed import STAGE_TENANT
 from router.contracts.worker import DEFAULT_LIMITS, ReadResult, WorkerMessageLimits
+from router.core.bounded_cache import BoundedCache
+from router.core.clock import Clock, steady
 from router.core.message import Message
 from router.core.outcome import Dead, Done, Fault, Outcome, Retry
 from router.routing.reports.assignments import AssignmentLookup, correlate, find_contradiction
@@ -59,6 +62,23 @@ class AckRules(Struct, frozen=True, kw_only=True):
     tenants_allowed: frozenset[str] = frozenset()  # empty = all
 
 
+class RecentAcks:
+    """What this instance counted of late: at most `limit` statuses of assignments, for `keep_s` each."""
+
+    def __init__(self, limit: int = 50_000, keep_s: float = 3600.0, clock: Clock = steady) -> None:
+        self._keep_s = keep_s
+        self._clock = clock
+        self._told: BoundedCache[str, bool] = BoundedCache(limit)
+
+    def is_repeated(self, assignment_id: str, status: str, *, owner: str) -> bool:
+        """Whether it was told before; from now on it was. `owner` has a share: invented ids push no known one out."""
+        key, now = f"{status} {assignment_id}", self._clock()
+        if self._told.get(key, now):
+            return True
+        self._told.put(key, True, now + self._keep_s, now, owner=owner)
+        return False
+
+
 class AcksHandler:
     """Handles acknowledgements. The consumer calls it with one message at a time."""
 
@@ -76,6 +96,7 @@ class AcksHandler:
         self._states = states
         self._alerts = alerts
         self._rules = rules
+        self._recent = RecentAcks()
 
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
         reading = read_ack(message, self._rules.limits)
@@ -100,9 +121,11 @@ class AcksHandler:
                 return Dead(fault)
             if not self._is_served(known.tenant_id):
                 return FOREIGN_TENANT_RETRY
-        self._meter.on_ack(ack.status)
+        is_repeated = self._recent.is_repeated(ack.assignment_id, ack.status, owner=known.tenant_id if known is not None else "")
+        if not is_repeated:
+            self._meter.on_ack(ack.status)
         self._states.on_ack(ack, known)
-        if ack.status == REJECTED:
+        if ack.status == REJECTED and not is_repeated:
             self._alerts.raise_alert(_make_alert(ack, known))
         return HANDLED
 

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
 from router.core.clock import steady
-from router.core.handler_exit import is_cancelled
+from router.core.handler_exit import is_cancelled, is_from_outside, text_of
 from router.operations.observability import LogRateLimit, events, logs
 from router.routing.extensions.entry import POST, PRE, PROVIDER, VALIDATOR
 from router.routing.extensions.failure import REQUESTS
@@ -116,14 +116,14 @@ class FunctionRunner:
             case RequestFailed():
                 return exc
             case Refused():
-                return RequestFailed(exc.status, exc.code, str(exc), fault=REQUESTS)
+                return RequestFailed(exc.status, exc.code, text_of(exc), fault=REQUESTS)
             case RequestRefused():
-                return RequestFailed(422, "request_refused", str(exc), fault=REQUESTS)
+                return RequestFailed(422, "request_refused", text_of(exc), fault=REQUESTS)
             case RateLimited():
-                return RequestFailed(429, "rate_limited", str(exc), retry_after_ms=exc.retry_after_ms)
+                return RequestFailed(429, "rate_limited", text_of(exc), retry_after_ms=exc.retry_after_ms)
             case ProviderFailed():
-                return RequestFailed(502, "provider_failed", str(exc))
-            case KeyboardInterrupt() | GeneratorExit():
+                return RequestFailed(502, "provider_failed", text_of(exc))
+            case _ if is_from_outside(exc):
                 raise exc
             case asyncio.CancelledError() if is_cancelled():
                 raise exc

@@ -75,7 +75,7 @@ class RequestFailed(Exception):
 
     `fault`: request | service | rate_limit | answer, where the number alone would say something else.
 
-    Its text is cut to 4096 characters, and can be sent: an author's error may quote a whole payload.
+    Its text and code are cut to 4096 characters, and can be sent: an author's error may quote a whole payload.
     """
 
     def __init__(
@@ -88,9 +88,14 @@ class RequestFailed(Exception):
         fault: str | None = None,
         retry_after_ms: int | None = None,
     ) -> None:
-        super().__init__(shorten(message).encode("utf-8", "replace").decode())
+        super().__init__(_sendable(message))
         self.status = status
-        self.code = code
+        self.code = _sendable(code)
         self.field = field
         self.fault = fault
         self.retry_after_ms = retry_after_ms
+
+
+def _sendable(text: object) -> str:
+    """The author's words and code may be anything: as text that is cut, and that JSON and a header can hold."""
+    return shorten(str(text)).encode("utf-8", "replace").decode()

@@ -7,6 +7,7 @@ import pytest
 from router.core.message import Message
 from router.core.outcome import Dead, Done, Outcome, Retry
 from router.routing.reports import AckRules, AcksHandler
+from router.routing.reports.acks import RecentAcks
 from tests.support.requests import a_message
 from tests.support.workers import ASSIGNED, FakeKnownAssignments, RecordedAcks, a_protobuf_ack, an_ack, an_assignment
 
@@ -34,6 +35,25 @@ def test_a_rejection_is_alerted() -> None:
     handled(an_ack(status="rejected", message="full"), heard=heard)
     facts = {"assignment_id": ASSIGNED, "tenant_id": "acme", "provider_id": "openai", "reason": "full"}
     assert heard.told[-1] == ("alert", "warning", "assignment_rejected", facts)
+
+
+def test_the_same_acknowledgement_again_is_not_counted_or_alerted_again() -> None:
+    """A worker chooses its time, its words and its id freely: only the assignment and the status say whether it is the same."""
+    heard = RecordedAcks()
+    handler = a_handler(heard=heard)
+    for message in ("full", "still full"):
+        assert handler(an_ack(status="rejected", message=message, acknowledged_at=len(message))) == Done()
+    assert heard.words() == ["counted", "state", "alert", "state"]
+    assert handler(an_ack(status="accepted")) == Done()
+    assert heard.words()[4:] == ["counted", "state"]
+
+
+def test_unknown_assignments_do_not_push_known_ones_out_of_what_is_remembered() -> None:
+    recent = RecentAcks(limit=64)
+    assert not recent.is_repeated("known", "rejected", owner="acme")
+    for number in range(200):
+        assert not recent.is_repeated(f"invented-{number}", "rejected", owner="")
+    assert recent.is_repeated("known", "rejected", owner="acme")
 
 
 async def test_an_unknown_assignment_is_accepted_and_counted() -> None:

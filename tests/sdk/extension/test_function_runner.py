@@ -14,6 +14,7 @@ from router.contracts.extension import read_processor_answer, read_validator_ans
 from router.sdk.extension import Invocation, Output, Refused, Request, Response, Usage, post, pre, provider, reject, validator
 from router.sdk.extension.function_runner import FunctionRunner
 from router.sdk.extension.results import RequestFailed
+from router.sdk.failures import RequestRefused
 from tests.support.extension_author import a_prompt, a_request, data_of
 from tests.support.sdk import refuse_to_start
 
@@ -173,7 +174,24 @@ def test_a_refusal_is_a_4xx_with_its_own_words() -> None:
     assert (failed.status, failed.code, str(failed)) == (404, "refused", "no such customer")
 
 
-@pytest.mark.parametrize("exc", [ValueError("secret"), asyncio.CancelledError(), SystemExit(1), MemoryError()])
+class OddRefusal(Refused):
+    code = "\ud800"
+
+
+class UnspeakableRefusal(RequestRefused):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(("exc", "code", "text"), [(OddRefusal("\ud800"), "?", "?"), (UnspeakableRefusal(), "request_refused", "")])
+def test_a_refusal_whose_words_cannot_be_sent_is_sent_all_the_same(exc: Exception, code: str, text: str) -> None:
+    failed = failure(pre("mine")(raising(exc)))
+    assert (failed.status, failed.code, str(failed)) == (422, code, text)
+
+
+@pytest.mark.parametrize(
+    "exc", [ValueError("secret"), asyncio.CancelledError(), SystemExit(1), KeyboardInterrupt(), GeneratorExit(), MemoryError()]
+)
 def test_any_other_exception_is_a_5xx_that_tells_nothing(exc: BaseException, capsys: pytest.CaptureFixture[str]) -> None:
     failed = failure(pre("mine")(raising(exc)))
     assert failed.status == 500
