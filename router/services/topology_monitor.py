@@ -37,6 +37,7 @@ WITHOUT_QUORUM_EVERY_S = 1.0
 COMPARE_EVERY = 6  # measurements between two comparisons of the topology
 MAX_AGE_S = 3.5  # of an answer that counts as this round's; less than the shortest time between two rounds of one instance
 MAX_AGE_IN_TROUBLE_S = 0.75
+MENDS = {topology.PAUSED: "nats consumer resume", topology.IRREVERSIBLE: "nats stream rm, then router topology apply"}
 
 
 class MeasuredConsumers(Protocol):
@@ -100,8 +101,7 @@ class TopologyMonitor:
         drift = [one for one in drift if one.state != topology.WIDENED]
         for difference in drift:
             if difference not in self.drift:
-                mend = "router topology apply" if difference.state != topology.PAUSED else "nats consumer resume"
-                log.error(events.TOPOLOGY_DRIFT, difference=str(difference), mend=mend)
+                log.error(events.TOPOLOGY_DRIFT, difference=str(difference), mend=MENDS.get(difference.state, "router topology apply"))
         self.drift = tuple(drift)
 
     async def run(self) -> None:
