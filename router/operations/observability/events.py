@@ -32,6 +32,7 @@ BROKER_RECONNECTED: Final = "broker.reconnected"
 BROKER_ERROR: Final = "broker.error"
 BROKER_WITHOUT_LEADER: Final = "broker.without_leader"  # JetStream does not answer, or a stream or consumer can store nothing
 BROKER_WITH_LEADER: Final = "broker.with_leader"
+BROKER_LIMIT: Final = "broker.limit"  # the server enforces a limit of the account or its own: `limit` has its words; the connection is lost
 PERMISSION_DENIED: Final = "broker.permission_denied"  # the server does not let this user publish to, or subscribe to, the subject
 LOGIN_UNPROTECTED: Final = "broker.login_unprotected"  # a password, token or key is sent to another host without TLS
 
