@@ -91,7 +91,7 @@ class AppContext:
 
     def _add_prices(self) -> None:
         settings = self.settings
-        self.pricing = _build_pricing(settings)
+        self.pricing = _build_prices(settings)
         bucket, currency = settings.buckets.prices.name, settings.usage.currency
         self.live_prices = LivePrices(self.jetstream, bucket, self.pricing.table, currency, self.infos)
         self.checks["prices"] = lambda: self.live_prices.check
@@ -178,7 +178,7 @@ def _build_live_marks(settings: Settings) -> AnsweredRequests | None:
     return AnsweredRequests() if has_live_copies(settings) else None
 
 
-def _build_pricing(settings: Settings) -> Pricing:
+def _build_prices(settings: Settings) -> Pricing:
     """What no price stands behind is bounded as a result of a policy that names no cost is."""
     results = settings.results
     unpriced = CostBound(results.cost_factor, results.cost_floor).find_of(DEFAULT_COST)
