@@ -17,6 +17,8 @@ from tests.support.delivery import RecordingObserver, a_delivery, a_subscription
 from tests.support.waiting import until
 
 FULL = NotPublished("effects", 10077, "maximum bytes exceeded")
+SEALED = NotPublished("effects", 10109, "invalid operation on sealed stream")
+TOO_LARGE = NotPublished("effects", 10054, "message size exceeds maximum allowed")
 
 
 class RoomPublisher:
@@ -24,11 +26,12 @@ class RoomPublisher:
 
     def __init__(self) -> None:
         self.room = 0
+        self.refusal = FULL
         self.tried: list[str] = []
 
     async def publish_and_wait(self, effects: Sequence[Effect]) -> PublishAcks | NotPublished:
         self.tried.append(effects[0].id)
-        return publish_acks_for(effects) if len(effects[0].data) <= self.room else FULL
+        return publish_acks_for(effects) if len(effects[0].data) <= self.room else self.refusal
 
     def publish(self, effects: Sequence[Effect], callback: object) -> None: ...
 
@@ -37,6 +40,7 @@ class Waits:
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         self.publisher, self.watcher = RoomPublisher(), RecordingObserver()
         self.stored: list[int] = []
+        self.given_up: list[int] = []
         self.again: list[int] = []
         self.subscription = a_subscription(store_retry=0.001, max_waiting=8, observer=self.watcher, full_retry=5.0)
         self.refused = RefusedStorage(self.subscription, self.publisher)
@@ -50,7 +54,9 @@ class Waits:
 
     async def retry(self) -> None:
         async for pending, publish_acks in self.refused.retry():
-            (self.again if publish_acks is None else self.stored).append(pending.message.sequence)
+            is_given_up = isinstance(publish_acks, NotPublished)
+            going = self.given_up if is_given_up else self.again if publish_acks is None else self.stored
+            going.append(pending.message.sequence)
 
     def pending(self, outcome: Outcome, sequence: int = 1, tenant: str = "acme") -> PendingSettlement:
         message: Message = replace(a_delivery(sequence), headers={"tenant_id": tenant})
@@ -101,6 +107,41 @@ async def test_only_a_stream_without_room_holds_back_its_own_messages(waits: Wai
     assert waits.refused.means(FULL)
     assert not waits.refused.means(NotPublished("effects", 0, "no publish ack in time"))
     assert not waits.refused.means(NotPublished("effects", 10008, "temporarily unavailable"))
+
+
+async def test_what_an_operator_must_mend_is_told_to_requesters_alone(waits: Waits) -> None:
+    asked = RefusedStorage(a_subscription(max_waiting=8, overloaded=lambda *_: Reply(b"")), waits.publisher)
+    push, bad = waits.pending(Done((Effect("effects", b"", "e"),))), waits.pending(Dead(Fault("bad", "")))
+    assert waits.refused.means(SEALED)
+    assert (waits.refused.is_told(push, SEALED), asked.is_told(push, SEALED)) == (False, True)
+    assert (asked.is_told(push, FULL), asked.is_told(bad, SEALED)) == (False, False)
+
+
+async def test_a_requester_waits_for_a_sealed_stream_no_longer_than_its_patience(waits: Waits) -> None:
+    subscription = a_subscription(max_waiting=8, store_retry=0.001, patience=5.0, overloaded=lambda *_: Reply(b""))
+    refused = RefusedStorage(subscription, waits.publisher)
+    now = [100.0]
+    refused._now = lambda: now[0]
+    waits.publisher.refusal = SEALED
+    assert refused.take(waits.pending(Done((Effect("effects", b"x", "e-1"),)), 1), SEALED)
+    now[0] = 104.0
+    assert refused.take(waits.pending(Done((Effect("effects", b"x", "e-2"),)), 2), SEALED)
+    now[0] = 105.0
+    going_on = refused.retry()
+    pending, result = await anext(going_on)
+    assert (pending.message.sequence, result, len(refused)) == (1, SEALED, 1)
+    now[0] = 109.0
+    pending, result = await anext(going_on)
+    assert (pending.message.sequence, result, len(refused)) == (2, SEALED, 0)
+    await going_on.aclose()
+
+
+async def test_what_turns_out_too_large_gives_up_alone(waits: Waits) -> None:
+    waits.take(1)
+    waits.take(2)
+    waits.publisher.refusal = TOO_LARGE
+    await until(lambda: waits.given_up == [1, 2])
+    assert len(waits.refused) == 0
 
 
 async def test_beyond_the_places_a_message_comes_again_and_spends_nothing(waits: Waits) -> None:
