@@ -35,7 +35,7 @@ class Poison(RouterError):
     code = "processing_error"
 
 
-class TooLarge(Poison):
+class TooLargeToStore(Poison):
     """A stream, a bucket or the connection never takes so many bytes."""
 
     code = "too_large"

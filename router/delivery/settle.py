@@ -139,7 +139,7 @@ class Settler:
         if not isinstance(result, NotPublished):
             self._on_stored(pending, result)
         elif find_fault(result.err_code) is PublishFault.MESSAGE:
-            self._give_up_storing(pending, result)
+            self._settle_unstorable(pending, result)
         elif self.refused.means(result):
             self._hold_back(pending, result)
         else:
@@ -235,13 +235,11 @@ class Settler:
         self.on_capacity()
         self._observer.on_settled(message, outcome, settlement.is_final)
 
-    def _give_up_storing(self, pending: PendingSettlement, refusal: NotPublished) -> None:
+    def _settle_unstorable(self, pending: PendingSettlement, refusal: NotPublished) -> None:
         """It is never stored as it is: a dead letter stands in for it; a dead letter gives up its payload, and then itself."""
         if not any(effect.is_dead_letter for effect in pending.settlement.effects):
-            code = TOO_LARGE if find_fault(refusal.err_code) is PublishFault.MESSAGE else STREAM_REFUSES
-            fault = Fault(code, f"{refusal.subject} cannot be stored: {refusal.cause}")
             self._observer.on_storage_refused(pending.message, refusal.subject, REFUSED)
-            self.conclude(pending.message, Dead(fault, PROCESSING_ERROR))
+            self.conclude(pending.message, Dead(_fault_of(refusal), PROCESSING_ERROR))
             return
         self._report_unstored_dead_letter(pending, refusal)
         what, instead = decide_without_dead_letter(pending)
@@ -257,7 +255,7 @@ class Settler:
             self._observer.on_storage_refused(pending.message, refusal.subject, WAITING)
             return
         if self.refused.is_told(pending, refusal):
-            self._give_up_storing(pending, refusal)
+            self._settle_unstorable(pending, refusal)
             return
         what, instead = decide_without_storage(self._subscription, pending)
         self._observer.on_storage_refused(pending.message, refusal.subject, what)
@@ -268,7 +266,7 @@ class Settler:
             if publish_acks is None:
                 self.settle(pending)
             elif isinstance(publish_acks, NotPublished):
-                self._give_up_storing(pending, publish_acks)
+                self._settle_unstorable(pending, publish_acks)
             else:
                 self._on_stored(pending, publish_acks)
 
@@ -311,3 +309,11 @@ class Settler:
 
     def _list_unstored(self) -> list[PendingSettlement]:
         return [held.pending for held in self._in_flight.list_in(MessageState.UNSTORED) if held.pending is not None]
+
+
+def _fault_of(refusal: NotPublished) -> Fault:
+    """Why it is never stored, as its dead letter tells it."""
+    text = f"{refusal.subject} cannot be stored: {refusal.cause}"
+    if find_fault(refusal.err_code) is PublishFault.MESSAGE:
+        return Fault(TOO_LARGE, text)
+    return Fault(STREAM_REFUSES, text)

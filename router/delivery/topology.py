@@ -73,6 +73,7 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
             **({"max_msgs": self.max_messages} if self.max_messages > 0 else {}),
         }
 
+    @property
     def compared(self) -> Json:
         """What is compared: the declared fields, and those that must not be set. Keys of a bucket are purged, never deleted one by one."""
         undone = {name: value for name, value in NEVER_UNDONE.items() if name != "deny_delete" or not self.name.startswith("KV_")}
@@ -95,6 +96,7 @@ class MirrorSpec(StreamSpec, frozen=True, kw_only=True):
         mirror = {"name": self.name, "external": {"api": self.api, "deliver": self.deliver}}
         return {**{name: stream[name] for name in kept}, "mirror": mirror}
 
+    @property
     def compared(self) -> Json:
         return self.to_json()
 
@@ -195,7 +197,7 @@ async def compare(infos: InfoReader, topology: Topology) -> list[Difference]:
     found: list[Difference] = []
     for stream in topology.streams:
         info = await infos.stream(stream.name)
-        found += _difference("stream", stream.name, stream.compared(), info)
+        found += _difference("stream", stream.name, stream.compared, info)
     for consumer in topology.consumers:
         info = await infos.consumer(consumer.stream, consumer.durable)
         found += _difference("consumer", f"{consumer.stream}/{consumer.durable}", consumer.to_json(), info)

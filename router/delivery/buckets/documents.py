@@ -6,7 +6,7 @@ Every write names the revision that it replaces, and the server compares. A buck
 
 from __future__ import annotations
 
-from router.core.errors import BrokerRefused, Conflict, StorageFull, TooLarge
+from router.core.errors import BrokerRefused, Conflict, StorageFull, TooLargeToStore
 from router.core.ids import bucket_prefix
 from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream, nanos
 from router.delivery.buckets.entries import BucketEntry, DeletedKey, read_entry
@@ -82,7 +82,7 @@ class DocumentBucket:
 
     async def _write(self, key: str, value: bytes, headers: dict[str, str], last: int) -> int:
         if not self.has_room_for(value):
-            raise TooLarge("the document is larger than the connection allows")
+            raise TooLargeToStore("the document is larger than the connection allows")
         try:
             answer = await self._jetstream.publish(
                 self._jetstream.write_subject(self._prefix + key), value, {**headers, "Nats-Expected-Last-Subject-Sequence": str(last)}
@@ -91,7 +91,7 @@ class DocumentBucket:
             if exc.err_code in WRONG_LAST_SEQUENCE:
                 raise Conflict(f"{key} was written by another client") from exc
             if exc.err_code in TOO_LARGE_CODES:
-                raise TooLarge("the document is larger than its bucket allows") from exc
+                raise TooLargeToStore("the document is larger than its bucket allows") from exc
             if exc.err_code in STORAGE_FULL_CODES:
                 raise StorageFull(f"bucket {self.bucket} is full") from exc
             raise unavailable_bucket(self.bucket, exc) from None

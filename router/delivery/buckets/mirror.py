@@ -42,7 +42,7 @@ OnChange = Callable[[Mapping[str, BucketEntry]], None]
 OnReplaced = Callable[[], Awaitable[None]]
 
 
-async def seed_nothing() -> None:
+async def skip_seeding() -> None:
     """For a bucket that a process fills with what it learns."""
 
 
