@@ -16,7 +16,7 @@ import nats.errors
 import orjson
 from msgspec import Struct
 
-from router.core.errors import BrokerRefused, BrokerUnavailable, NoJetStream, NoLeader, NotFound, RouterError
+from router.core.errors import BrokerRefused, BrokerUnavailable, NoJetStream, NoLeader, RouterError, StorageRefused
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import parse_head
 
@@ -111,7 +111,7 @@ class JetStream:
             except (BrokerUnavailable, BrokerRefused):  # this user may not ask: all that is known is the subject
                 pass
             if await self.is_bound(subject) is False:
-                return NotFound(f"no stream takes {subject}: it is missing, or lacks the subject: {_MAKE_ONE}")
+                return StorageRefused(f"no stream takes {subject}: it is missing, or lacks the subject: {_MAKE_ONE}")
             return BrokerUnavailable(f"no stream takes {subject}: it has no leader now, or is missing: {_MAKE_ONE}")
         if self.prefix == PLAIN_API:
             return NoJetStream(f"JetStream does not run on this server: {_TURN_ON}")
