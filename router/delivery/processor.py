@@ -40,7 +40,7 @@ from router.delivery.in_flight import HandlerCall, InFlight, InFlightMessage, Me
 from router.delivery.large_messages import LARGE_BYTES, LargeMessages
 from router.delivery.outages import Outages
 from router.delivery.pause_switch import PauseSwitch
-from router.delivery.redeliveries import ATTEMPTS_EXHAUSTED, RedeliveryTracker
+from router.delivery.redeliveries import ATTEMPTS_EXHAUSTED, ATTEMPTS_UNAVAILABLE, RedeliveryTracker
 from router.delivery.settle import Answer, Settler
 from router.delivery.settlement import BUCKET_REFUSES, nak, outcome_of_error
 from router.delivery.subscription import REFUSED, Subscription
@@ -311,7 +311,7 @@ class MessageProcessor:
         if self._is_draining:
             self._hand_back.send_all(MessageState.UNAVAILABLE)
             return
-        has_room = self.outages.has_room(len(self.in_flight.list_in(MessageState.UNAVAILABLE)) - 1)
+        has_room = self.outages.can_wait(len(self.in_flight.list_in(MessageState.UNAVAILABLE)) - 1, cause)
         held.refused_since = (held.refused_since or self._now()) if self._is_told(cause) else 0.0
         if held.refused_since and (not has_room or self._is_patience_over(held)):
             self._give_up_unavailable(held, cause)
@@ -319,7 +319,7 @@ class MessageProcessor:
         if not has_room:
             self.settler.settle_without_bucket(held.message)
             return
-        self.outages.begin(HANDLER, str(cause))
+        self.outages.begin(HANDLER, cause)
         self._background_tasks.start_once(HANDLER, self._retry_unavailable)
 
     def _is_told(self, cause: BrokerUnavailable) -> bool:
@@ -371,7 +371,7 @@ class MessageProcessor:
     def _send_back_excess(self) -> None:
         """Redeliveries whose attempts cannot be counted: those above the bound are NAKed, so that they take no room from the others."""
         for at, held in enumerate(self.in_flight.list_in(MessageState.UNEXPLAINED)):
-            if not self.outages.has_room(at):
+            if not self.outages.has_room(at, ATTEMPTS_UNAVAILABLE):
                 self._hand_back.send(held.message, self.subscription.options.full_retry)
 
     def stop_taking(self) -> None:

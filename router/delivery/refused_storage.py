@@ -39,13 +39,15 @@ class Waiting(Struct, frozen=True):
 
 
 class RefusedStorage:
-    """Of one subscription. At most `options.max_waiting` messages wait, at most a quarter of them one tenant's; 0 = none may."""
+    """Of one subscription. At most `options.max_waiting` messages wait, at most a quarter of them one tenant's; 0 = none may.
+
+    Where the subscription pauses above that, a tenant has no share: one that went above it would stop the others."""
 
     def __init__(self, subscription: Subscription, publisher: EffectPublisher) -> None:
         self._subscription = subscription
         self._publisher = publisher
         self._most = subscription.options.max_waiting
-        self._share = max(1, self._most // TENANT_SHARE_DIVISOR)
+        self._share = self._most if subscription.options.pauses_above else max(1, self._most // TENANT_SHARE_DIVISOR)
         self._waiting: dict[str, deque[Waiting]] = {}  # by the subject that was refused, in the order in which they are tried
         self._tenants: Counter[str] = Counter()
         self._now = steady
@@ -53,6 +55,11 @@ class RefusedStorage:
 
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values()))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further message may wait."""
+        return len(self) >= self._most
 
     def means(self, refusal: NotPublished) -> bool:
         """Whether it is the stream that refuses; else the broker is in trouble, and the subscription is to pause."""
@@ -69,7 +76,7 @@ class RefusedStorage:
     def take(self, pending: PendingSettlement, refusal: NotPublished) -> bool:
         """Let it wait, until `retry` returns it; it must be in flight. False: too many wait, or too many of its tenant."""
         tenant = self._subscription.tenant_of(pending.message)
-        if len(self) >= self._most or self._tenants[tenant] >= self._share:
+        if self.is_full or self._tenants[tenant] >= self._share:
             return False
         self._tenants[tenant] += 1
         self._waiting.setdefault(refusal.subject, deque()).append(Waiting(tenant, pending, self._now()))

@@ -4,7 +4,8 @@ conclude ──> a first delivery failed: its attempt is counted before anything
    └──> decide_settlement ──> publish ──> commit ──> then ──> reply, ack
                                  │                    └── there is more to store: publish
                                  ├── it is too large ──> a dead letter stands in for what is never stored
-                                 ├── a stream refuses ──> only this message waits (`refused_storage`)
+                                 ├── a stream refuses ──> only this message waits (`refused_storage`); where the places are taken it
+                                 │                       is sent back, or the subscription pauses
                                  └── the broker does not answer ──> the subscription pauses; the first one is published again
                                                                     until it is stored, then all of them
 """
@@ -25,7 +26,7 @@ from router.delivery.in_flight import PUBLISHING_STATE, InFlight, MessageState
 from router.delivery.outages import Outages
 from router.delivery.pause_switch import PauseSwitch
 from router.delivery.publish_faults import PublishFault, find_fault
-from router.delivery.redeliveries import RedeliveryTracker
+from router.delivery.redeliveries import ATTEMPTS_UNAVAILABLE, RedeliveryTracker
 from router.delivery.refused_storage import RefusedStorage
 from router.delivery.settlement import (
     STREAM_REFUSES,
@@ -111,7 +112,8 @@ class Settler:
 
     def can_count(self) -> bool:
         """Whether one more may wait until its attempt can be counted."""
-        return not self._redeliveries.is_unavailable or self._outages.has_room(len(self._in_flight.list_in(MessageState.COUNTING)))
+        waiting = len(self._in_flight.list_in(MessageState.COUNTING))
+        return not self._redeliveries.is_unavailable or self._outages.has_room(waiting, ATTEMPTS_UNAVAILABLE)
 
     async def _count_failure(self, message: Message, outcome: Retry) -> None:
         counted = await self._redeliveries.count_failure(message)
@@ -257,6 +259,9 @@ class Settler:
         if self.refused.is_told(pending, refusal):
             self._settle_unstorable(pending, refusal)
             return
+        if self._subscription.options.pauses_above:
+            self._pause(pending, refusal)
+            return
         what, instead = decide_without_storage(self._subscription, pending)
         self._observer.on_storage_refused(pending.message, refusal.subject, what)
         self._on_stored(instead, ())
@@ -295,7 +300,7 @@ class Settler:
             await sleep(self._subscription.options.store_retry)
             first = unstored[0]
             result = await self._publisher.publish_and_wait(first.settlement.effects)
-            if isinstance(result, NotPublished) and self._is_broker_away(result):
+            if isinstance(result, NotPublished) and self._must_pause(result):
                 continue
             others = [pending for pending in self._list_unstored() if pending is not first]
             self._pause_switch.open(PUBLISHING)
@@ -303,9 +308,11 @@ class Settler:
             for pending in others:
                 self.settle(pending)
 
-    def _is_broker_away(self, refusal: NotPublished) -> bool:
-        """Whether the subscription pauses for it."""
-        return find_fault(refusal.err_code) is not PublishFault.MESSAGE and not self.refused.means(refusal)
+    def _must_pause(self, refusal: NotPublished) -> bool:
+        """Whether the subscription pauses for it: the broker is away, or too many wait for a stream already."""
+        if find_fault(refusal.err_code) is PublishFault.MESSAGE:
+            return False
+        return not self.refused.means(refusal) or (self._subscription.options.pauses_above and self.refused.is_full)
 
     def _list_unstored(self) -> list[PendingSettlement]:
         return [held.pending for held in self._in_flight.list_in(MessageState.UNSTORED) if held.pending is not None]

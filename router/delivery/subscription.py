@@ -39,7 +39,9 @@ class ConsumerOptions(Struct, frozen=True, kw_only=True):
     publish_timeout: float = 5.0
     store_retry: float = 1.0  # effects that could not be stored are published again this often
     max_waiting: int = 0  # messages that may wait for room in a full stream; 0 = the subscription pauses instead
+    pauses_above: bool = False  # above `max_waiting`: True: the subscription pauses; False: messages are sent back, or declined
     waits_alone: bool = False  # True: a message that needs an unavailable bucket waits, the others go on; False: the subscription pauses
+    waits_alone_for_refusal: bool = False  # the same where the bucket is missing or sealed: no election ends that
     patience: float = 5.0  # a requester whose message waits for what refuses until an operator mends it is answered after this
     full_retry: float = 10.0  # further messages are redelivered after this, or their requesters are told to ask again after it
 

@@ -17,14 +17,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.contracts.assignment import Assignment
-from router.contracts.decision import OVERLOADED
+from router.contracts.decision import CANNOT_BE_STORED, OVERLOADED
 from router.contracts.invocation_record import InvocationRecord, draw_attempt_id
 from router.contracts.money import format_nanos
 from router.contracts.provider import SUCCESS
 from router.contracts.provider_request import ProviderRequest
 from router.core.clock import Clock, steady
 from router.core.crashpoints import crashpoint
-from router.core.errors import BrokerUnavailable, StorageFull
+from router.core.errors import BrokerUnavailable, StorageFull, StorageRefused
+from router.delivery.settlement import BUCKET_REFUSES
 from router.routing.extensions.failure import InvocationRefused
 from router.routing.prices import PricedAttempt, PricedUsage, Pricing
 from router.routing.reports.assignments import AssignmentLookup
@@ -32,6 +33,7 @@ from router.routing.reports.invocation_events import make_attempt_event
 from router.services.assignment_claims import AssignmentClaims
 from router.services.attempt_store import AttemptStore
 from router.services.invocation_budgets import InvocationBudgets, InvocationReservation
+from router.services.patience import Patience
 
 CANCELLED = "cancelled"
 USUAL_OUTPUT_TOKENS = 500  # of an answer, where a request does not allow more
@@ -44,9 +46,10 @@ T = TypeVar("T")
 
 
 class BillingParts(Struct, frozen=True, kw_only=True):
-    """What all bills of a process share. `clock`: the server's. `is_on`: ENABLE_USAGE_PUBLISH."""
+    """What all bills of a process share. `patience`: with the bucket of assignments. `clock`: the server's. `is_on`: ENABLE_USAGE_PUBLISH."""
 
     store: AttemptStore
+    patience: Patience
     claims: AssignmentClaims
     assignments: AssignmentLookup
     budgets: InvocationBudgets
@@ -188,12 +191,23 @@ class InvocationBill:
             return None
         known = assignments.recall(request.request_id)
         if known is None:
-            known = await _ask_or_refuse(assignments.lookup(request.request_id, lambda found: found))
+            known = await self._ask_or_refuse(assignments.lookup(request.request_id, lambda found: found))
         is_its_own = known is not None and (known.tenant_id, known.provider_id) == (request.tenant_id, request.provider_id)
         return known if is_its_own else None
 
+    async def _ask_or_refuse(self, asking: Awaitable[T]) -> T:
+        """Raises InvocationRefused where the bucket of assignments cannot be asked."""
+        patience = self._parts.patience
+        try:
+            answer = await asking
+        except (BrokerUnavailable, StorageFull) as exc:
+            patience.note(is_refused=isinstance(exc, StorageRefused))
+            raise _make_refusal(patience) from exc
+        patience.note(is_refused=False)
+        return answer
+
     async def _claim(self, record: InvocationRecord) -> bool:
-        return await _ask_or_refuse(self._parts.claims.claim(record.assignment_id or "", record.key))
+        return await self._ask_or_refuse(self._parts.claims.claim(record.assignment_id or "", record.key))
 
     def _take_back(self, record: InvocationRecord, reservation: InvocationReservation | None, *, is_bill: bool) -> None:
         """It reached no provider."""
@@ -226,12 +240,11 @@ class InvocationBill:
             return False
 
 
-async def _ask_or_refuse(asking: Awaitable[T]) -> T:
-    """Raises InvocationRefused where the bucket of assignments cannot be asked."""
-    try:
-        return await asking
-    except (BrokerUnavailable, StorageFull) as exc:
-        raise InvocationRefused(OVERLOADED, "The assignment cannot be looked up now; try again", {}) from exc
+def _make_refusal(patience: Patience) -> InvocationRefused:
+    if patience.is_over:
+        text = "The assignment cannot be looked up until an operator mends its bucket"
+        return InvocationRefused(CANNOT_BE_STORED, text, {"cause": BUCKET_REFUSES})
+    return InvocationRefused(OVERLOADED, "The assignment cannot be looked up now; try again", {})
 
 
 def _read_most_tokens(request: ProviderRequest) -> int:

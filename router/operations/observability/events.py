@@ -129,6 +129,7 @@ INBOX_NOT_CLEANED: Final = "inbox.not_cleaned"
 
 # Agents
 AGENT_RESUMED: Final = "agent.resumed"
+AGENT_UNSENT: Final = "agent.unsent"  # messages of an earlier run are refused by their stream; a later start sends them again
 DUPLICATE_DETECTED: Final = "duplicate.detected"  # MeshForge, step 2
 MESSAGE_RESCUED: Final = "message.rescued"  # the server had stopped delivering it
 
