@@ -46,7 +46,9 @@ T = TypeVar("T")
 
 
 class BillingParts(Struct, frozen=True, kw_only=True):
-    """What all bills of a process share. `patience`: with the bucket of assignments. `clock`: the server's. `is_on`: ENABLE_USAGE_PUBLISH."""
+    """What all bills of a process share. `clock`: the server's. `is_on`: ENABLE_USAGE_PUBLISH.
+
+    `patience`: of askers, with the bucket of assignments."""
 
     store: AttemptStore
     patience: Patience

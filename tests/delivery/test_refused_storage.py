@@ -12,8 +12,8 @@ from router.delivery.acked_publisher import NotPublished, PublishAcks
 from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.refused_storage import RefusedStorage
 from router.delivery.settlement import PendingSettlement, decide_settlement, decide_without_storage
-from router.delivery.subscription import DEAD_LETTER_OMITTED, DECLINED, SENT_BACK
-from tests.support.delivery import RecordingObserver, a_delivery, a_subscription, publish_acks_for
+from router.delivery.subscription import ACK, DEAD_LETTER_OMITTED, DECLINED, SENT_BACK
+from tests.support.delivery import RecordingObserver, a_delivery, a_processor, a_subscription, publish_acks_for
 from tests.support.waiting import until
 
 FULL = NotPublished("effects", 10077, "maximum bytes exceeded")
@@ -75,6 +75,26 @@ async def test_a_tenant_has_a_quarter_of_the_places_and_all_tenants_no_more_than
     assert [waits.take(sequence) for sequence in range(3)] == [True, True, False]
     assert [waits.take(10 + number, f"t-{number}") for number in range(7)] == [True] * 6 + [False]
     assert len(waits.refused) == 8
+
+
+async def test_where_messages_are_not_sent_back_the_subscription_pauses_above_the_places_and_no_sooner() -> None:
+    """The server would give up what is sent back too often. A share for each tenant would let one of them pause the others."""
+
+    def handle(message: Message) -> Outcome:
+        return Done((Effect("effects", b"", f"e-{message.sequence}"),)) if message.data else Done()
+
+    async with a_processor(handle, store_retry=0.001, max_waiting=4, pauses_above=True) as bench:
+        for sequence in (1, 2, 3, 4):
+            bench.take(sequence, data=b"needs it")
+        bench.publisher.refuse()
+        bench.take(9)
+        assert (len(bench.processor.settler.refused), bench.acks(9), bench.pause_switch.is_open) == (4, [ACK], True)
+        bench.take(5, data=b"needs it")
+        bench.publisher.refuse()
+        assert (bench.acks(5), bench.pause_switch.is_open) == ([], False)
+        bench.publisher.refusing = None
+        await until(lambda: bench.pause_switch.is_open)
+        await until(lambda: bench.publisher.accept() or all(bench.acks(sequence) == [ACK] for sequence in range(1, 6)))
 
 
 async def test_a_large_one_that_does_not_fit_holds_back_no_small_one(waits: Waits) -> None:

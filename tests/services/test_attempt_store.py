@@ -245,9 +245,10 @@ async def test_a_code_says_again_only_where_again_is_of_use(
 async def test_a_bucket_that_takes_records_again_is_not_held_against_later_ones(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     publisher = bench.store._publisher
     assert publisher is not None
-    with monkeypatch.context() as patch, pytest.raises(InvocationRefused):
+    with monkeypatch.context() as patch:
         patch.setattr(publisher, "publish", _refuse(SEALED))
-        await bench.store.keep(a_record())
+        with pytest.raises(InvocationRefused):
+            await bench.store.keep(a_record())
     assert bench.store.make_refusal().code == "cannot_be_stored"
     await bench.store.keep(a_record())
     assert bench.store.make_refusal().code == "overloaded"
