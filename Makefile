@@ -18,7 +18,7 @@ BELIEVING ?= fa1ac64b
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix races readers bench bench-smoke faults soak neighbours money canaries strategies strategy-costs fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
+.PHONY: help demo run test lint format proto proto-check matrix races readers bench bench-smoke faults soak neighbours money refusals canaries strategies strategy-costs fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ neighbours: $(VENV)/.dev  ## a quiet tenant beside each bad neighbour, and besid
 money: $(VENV)/.dev  ## hostile tenants, workers, clients and providers beside honest ones, and a ledger of what was really done; then older code, then streams that are cut; twenty minutes
 	$(BIN)/python -m tests.money --control $(BELIEVING) --write bench/results/money.md
 	$(BIN)/python -m tests.money.streams --write bench/results/money_streams.md
+
+refusals: $(VENV)/.dev  ## each refusal of a publish that an operator can cause, each store of effects, each kind of process; three minutes, then a table
+	$(BIN)/python -m tests.refusals --write bench/results/refusals.md
 
 canaries: $(VENV)/.dev  ## simulated canaries, a thousand of each kind: false alarms, and how soon a worse candidate is found
 	$(BIN)/python -m tests.canaries --write bench/results/canary.md

@@ -125,7 +125,8 @@ class AttemptCounter:
             return publish_ack[0].sequence
         if publish_ack.err_code in WRONG_LAST_SEQUENCE:
             return None
-        refuses = StorageRefused if find_fault(publish_ack.err_code) is PublishFault.STREAM else BrokerUnavailable
+        # A record is a few bytes: where it is too large the bucket is at fault, not the message.
+        refuses = BrokerUnavailable if find_fault(publish_ack.err_code) is PublishFault.SERVER else StorageRefused
         raise refuses(f"an attempt cannot be recorded: {publish_ack.cause}")
 
     def _subject(self, message: Message) -> str:

@@ -37,11 +37,13 @@ class Outages:
         return not self._is_alone(cause) or waiting < self._options.max_waiting
 
     def has_room(self, waiting: int, by: str) -> bool:
-        """The same for what `by` waits for already."""
-        return by not in self._causes or waiting < self._options.max_waiting
+        """The same for what `by` waits for already. What is never sent back may take the whole prefetch."""
+        return by not in self._causes or self._options.pauses_above or waiting < self._options.max_waiting
 
-    def begin(self, by: str, cause: Exception) -> None:
-        if not self._is_alone(cause):
+    def begin(self, by: str, cause: Exception, *, is_rare: bool = False) -> None:
+        """`is_rare`: only messages that fail need it."""
+        may_wait = is_rare and self._options.max_waiting > 0 and isinstance(cause, StorageRefused)
+        if not (may_wait or self._is_alone(cause)):
             self._pause_switch.close(by, str(cause))
             self._forget(by)
             return

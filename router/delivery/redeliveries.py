@@ -186,7 +186,7 @@ class RedeliveryTracker:
 
     def _begin_outage(self, exc: RouterError) -> None:
         kind = StorageRefused if _is_refused(exc) else BrokerUnavailable
-        self._outages.begin(ATTEMPTS_UNAVAILABLE, kind(f"an attempt cannot be recorded: {exc}"))
+        self._outages.begin(ATTEMPTS_UNAVAILABLE, kind(f"an attempt cannot be recorded: {exc}"), is_rare=True)
 
 
 def _is_refused(exc: RouterError) -> bool:
