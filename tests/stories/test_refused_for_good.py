@@ -147,6 +147,32 @@ async def test_results_wait_for_a_usage_stream_that_refuses_and_requests_go_on(
         assert len(await read_usage(nc, settings)) == 1
 
 
+@pytest.mark.parametrize("spoil", [seal, delete])
+async def test_results_whose_assignment_is_in_memory_are_metered_while_its_bucket_refuses(
+    nc: Client, nats_url: str, prefix: str, spoil: Break
+) -> None:
+    """A bucket that is sealed can be read, so nothing waits there; one that is missing holds back what must be read from it."""
+    settings = _settings(nats_url, prefix)
+    await make_topology(settings)
+    async with a_router(settings) as router:
+        assert (await ask(nc, settings, a_request("known", push_assignment=True)))["ok"]
+        [known] = await read_assignments(nc, settings)
+        await spoil(nc, f"KV_{settings.buckets.assignments_known.name}")
+        await publish_result(nc, settings, a_result("unknown"))
+        if spoil is delete:
+            await until(lambda: _waits(router), what="a result that waits")
+        fields = {name: known[name] for name in ("assignment_id", "request_id", "tenant_id")}
+        await publish_result(nc, settings, a_result("known", **fields, provider_id=known["decision"]["provider_id"]))
+        await until(lambda: _is_metered(nc, settings, known["assignment_id"]))
+        await _remake(nc, settings, f"KV_{settings.buckets.assignments_known.name}")
+        await until(lambda: results_are_settled(nc, settings))
+        await until(lambda: is_ready(router.ready.http))
+
+
+async def _is_metered(nc: Client, settings: Settings, assignment_id: str) -> bool:
+    return assignment_id in [event["assignment_id"] for event in await read_usage(nc, settings)]
+
+
 async def _remake(nc: Client, settings: Settings, stream: str) -> None:
     if await _exists(nc, stream):
         await delete(nc, stream)
