@@ -6,7 +6,6 @@ A stream that is gone or full holds back its own messages.
 import asyncio
 import json
 
-import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
@@ -31,17 +30,14 @@ KEPT_ALIVE = 4  # signals of a message: three come in an ack wait
 BAD = b"not a request"
 
 
-@pytest.fixture
-def settings(nats_url: str, prefix: str) -> Settings:
-    return _settings(nats_url, prefix)
-
-
 def _settings(nats_url: str, prefix: str, **more: object) -> Settings:
     return settings_for(nats_url, prefix, decide__ack_wait_ms=ACK_WAIT_MS, effects__publish_timeout_ms=300, effects__retry_ms=50, **more)
 
 
-async def test_without_their_stream_what_failed_waits_and_the_rest_goes_on(nc: Client, settings: Settings, prefix: str) -> None:
-    """Story 6, the stream is gone."""
+async def test_without_their_stream_what_failed_waits_and_the_rest_goes_on(nc: Client, nats_url: str, prefix: str) -> None:
+    """Story 6, the stream is gone, and the router makes none again."""
+    settings = _settings(nats_url, prefix, topology="check")
+    await make_topology(settings)
     inboxes = await Inboxes.under(nc, prefix)
     async with a_router(settings) as router:
         await inboxes.publish(nc, settings, "before")

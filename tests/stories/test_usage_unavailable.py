@@ -27,8 +27,9 @@ def _settings(nats_url: str, prefix: str, **more: object) -> Settings:
 
 
 async def test_without_their_stream_results_wait_and_all_is_metered_after_repair(nc: Client, nats_url: str, prefix: str) -> None:
-    """Issue 3, story 3: the stream is gone."""
-    settings = _settings(nats_url, prefix)
+    """Issue 3, story 3: the stream is gone, and the router makes none again."""
+    settings = _settings(nats_url, prefix, topology="check")
+    await make_topology(settings)
     alarms = await AlertRecorder.heard_on(nc)
     async with a_router(settings) as router:
         await nc.jsm().delete_stream(settings.streams.usage.name)
