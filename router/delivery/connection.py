@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
@@ -26,6 +27,7 @@ from nats.nuid import NUID
 from nats.protocol.parser import PERMISSIONS_ERR
 
 from router.core.cancellation import preserve_cancellation
+from router.core.clock import steady
 from router.core.ids import random_tokens
 from router.delivery import denials, tls
 from router.delivery.frame_parser import FrameParser, Headers, PlainFrames, TakeFrames, parse_head
@@ -74,6 +76,7 @@ class Connection(ReconnectingClient):
         self.can_open_another: Callable[[], Awaitable[bool]] = _open_none  # whether another connection to the same servers is opened
         self.denials = denials.Denials(denials.log_denial)
         self.limit: str | None = None  # that the server enforced last, in its words
+        self.limited_at = -math.inf  # steady seconds, of the last time
         self.on_limit: Callable[[str], None] = denials.log_limit
 
     def _connect_command(self) -> bytes:
@@ -361,7 +364,10 @@ class Connection(ReconnectingClient):
     def on_error_line(self, line: str) -> None:
         """An error line of the server. (nats-py passes it on in lower case.)"""
         self.denials.on_error_line(line, self.own_inboxes)
-        if (limit := denials.find_limit(line)) is not None and limit != self.limit:
+        if (limit := denials.find_limit(line)) is None:
+            return
+        self.limited_at = steady()
+        if limit != self.limit:
             self.limit = limit
             self.on_limit(limit)
 

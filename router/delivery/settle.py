@@ -112,8 +112,9 @@ class Settler:
 
     def can_count(self) -> bool:
         """Whether one more may wait until its attempt can be counted."""
-        waiting = len(self._in_flight.list_in(MessageState.COUNTING))
-        return not self._redeliveries.is_unavailable or self._outages.has_room(waiting, ATTEMPTS_UNAVAILABLE)
+        if not self._redeliveries.is_unavailable:
+            return True
+        return self._outages.has_room(len(self._in_flight.list_in(MessageState.COUNTING)), ATTEMPTS_UNAVAILABLE)
 
     async def _count_failure(self, message: Message, outcome: Retry) -> None:
         counted = await self._redeliveries.count_failure(message)

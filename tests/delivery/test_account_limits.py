@@ -5,6 +5,8 @@ import pytest
 from router.core.errors import BrokerUnavailable
 from router.delivery.denials import find_limit
 from router.delivery.first_connection import connect
+from router.delivery.stuck import LIMIT_LATELY_S, watch_connections
+from router.operations.supervision import SupervisionFailed
 from tests.support.broker import Broker
 from tests.support.waiting import until
 
@@ -42,4 +44,26 @@ async def test_too_many_connections_are_no_missing_server() -> None:
         assert "start it" not in str(refused.value)
     finally:
         await first.close()
+        broker.remove()
+
+
+async def test_the_end_of_a_process_is_told_by_a_limit_that_was_enforced_just_before() -> None:
+    """ "consumer ended too often" names the child alone."""
+    broker = Broker("max_subscriptions: 2").start()
+    connection = await connect({"servers": [broker.url]})
+    told: list[str] = []
+    connection.on_limit = told.append
+    try:
+        for number in range(4):
+            await connection.subscribe(f"a.{number}")
+        await until(lambda: told)
+        with pytest.raises(BrokerUnavailable, match=r"maximum subscriptions exceeded: raise it .*consumer ended too often"):
+            async with watch_connections(connection):
+                raise SupervisionFailed("router", "consumer")
+        connection.limited_at -= 2 * LIMIT_LATELY_S
+        with pytest.raises(SupervisionFailed):
+            async with watch_connections(connection):
+                raise SupervisionFailed("router", "consumer")
+    finally:
+        await connection.close()
         broker.remove()

@@ -11,7 +11,7 @@ from router.operations.doctor.cluster import followers, leaders, lost_server, qu
 from router.operations.doctor.facts import Facts, StreamFacts
 from router.operations.doctor.finding import Finding, fail, ok, span, warn
 from router.operations.doctor.partitions import partitions
-from router.operations.doctor.storage import storage
+from router.operations.doctor.storage import account_limits, storage
 
 _TURN_ON = "add `jetstream {}` to the server's configuration, or enable the account"
 OLDEST_SERVER = (2, 11, 0)
@@ -177,6 +177,7 @@ CHECKS: tuple[Check, ...] = (
     followers,
     lost_server,
     storage,
+    account_limits,
     dedupe_windows,
     other_places,
     hours_until_full,
