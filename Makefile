@@ -18,7 +18,7 @@ BELIEVING ?= fa1ac64b
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix races readers bench bench-smoke faults soak neighbours money order canaries strategies strategy-costs fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
+.PHONY: help demo run test lint format proto proto-check matrix races readers bench bench-smoke faults soak neighbours money order refusals canaries strategies strategy-costs fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ money: $(VENV)/.dev  ## hostile tenants, workers, clients and providers beside h
 
 order: $(VENV)/.dev  ## interleavings of two and three writers of one aggregate, on each PostgreSQL and isolation level, and a control; some minutes, then a table
 	$(BIN)/python -m tests.mailbox.order --interleavings 1000 --write bench/results/outbox_order.md
+
+refusals: $(VENV)/.dev  ## each refusal of a publish that an operator can cause, each store of effects, each kind of process; three minutes, then a table
+	$(BIN)/python -m tests.refusals --write bench/results/refusals.md
 
 canaries: $(VENV)/.dev  ## simulated canaries, a thousand of each kind: false alarms, and how soon a worse candidate is found
 	$(BIN)/python -m tests.canaries --write bench/results/canary.md

@@ -10,13 +10,13 @@ from router.app.joined_subscription import SubscriptionHandler
 from router.config import DECIDE, Settings
 from router.contracts.answer import failure
 from router.contracts.content import is_same
-from router.contracts.decision import INTERNAL, INVALID_REQUEST, MESSAGE_ID_TAKEN, OVERLOADED
+from router.contracts.decision import CANNOT_BE_STORED, INTERNAL, INVALID_REQUEST, MESSAGE_ID_TAKEN, OVERLOADED
 from router.contracts.extract import extract_ids, extract_request_ids
 from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, message_id_in
 from router.core.message import Message, Reply
 from router.core.outcome import Fault
 from router.delivery.answers import Answers, ReplyRules
-from router.delivery.settlement import STORAGE_FULL, UNAVAILABLE
+from router.delivery.settlement import BUCKET_REFUSES, STORAGE_FULL, STREAM_REFUSES, TOO_LARGE, UNAVAILABLE
 from router.operations.observability import Metrics
 from router.routing.decide import AssignmentPusher, DecideHandler, DecideRules, PushRules, RequestLimits
 from router.routing.policy import RateLimits, Sessions, evaluate
@@ -112,6 +112,8 @@ def build_answers(context: AppContext, read_in_flight: Callable[[], Iterable[Mes
 
 
 def _build_failure_reply(message: Message, fault: Fault) -> Reply:
+    if (text := _NEVER_STORED_TEXTS.get(fault.code)) is not None:
+        return _build_failure(message, CANNOT_BE_STORED, text, {"cause": fault.code})
     return _build_failure(message, INTERNAL, "The request could not be handled", {"cause": fault.code})
 
 
@@ -120,6 +122,11 @@ def _build_overload_reply(message: Message, retry_after_s: float, fault: Fault) 
     return _build_failure(message, OVERLOADED, _OVERLOADED_TEXTS[fault.code], details)
 
 
+_NEVER_STORED_TEXTS = {
+    TOO_LARGE: "What this request needs to store is larger than the broker takes; a smaller one may be stored",
+    STREAM_REFUSES: "What this request needs to store is refused by its stream, until an operator mends it",
+    BUCKET_REFUSES: "What this request needs to read or store is refused by its bucket, until an operator mends it",
+}
 _OVERLOADED_TEXTS = {
     STORAGE_FULL.code: "What this request needs to store finds no room; send it again",
     UNAVAILABLE.code: "What this request needs to read or store cannot be reached now; send it again",

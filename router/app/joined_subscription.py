@@ -84,5 +84,7 @@ def _build_options(section: ConsumerConfig, settings: Settings, *, waits_alone: 
         store_retry=settings.effects.retry_ms / 1000,
         max_waiting=max(1, section.prefetch // 4),
         waits_alone=waits_alone,
+        waits_alone_for_refusal=True,
+        patience=settings.effects.patience_ms / 1000,
         full_retry=settings.effects.full_retry_ms / 1000,
     )

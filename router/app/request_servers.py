@@ -20,6 +20,7 @@ from router.services.ingress_server import IngressServer
 from router.services.invocation_bill import BillingParts
 from router.services.invocation_budgets import InvocationBudgets
 from router.services.invocation_metering import InvocationMetering
+from router.services.patience import Patience
 from router.services.provider_server import ProviderServer
 from router.services.reply_addresses import build_reply_addresses
 from router.services.unfinished_invocations import UnfinishedInvocations
@@ -40,9 +41,11 @@ def build_provider_server(context: AppContext) -> ProviderServer:
 
 
 def _build_invocation_meter(context: AppContext, jetstream: JetStream) -> InvocationMetering:
-    buckets = context.settings.buckets
+    buckets, patience_s = context.settings.buckets, context.settings.effects.patience_ms / 1000
+    on_held = HeldCosts(context.metrics, context.alerts)
     parts = BillingParts(
-        store=AttemptStore(jetstream, buckets.invocations.name, HeldCosts(context.metrics, context.alerts)),
+        store=AttemptStore(jetstream, buckets.invocations.name, on_held, patience_s=patience_s),
+        patience=Patience(patience_s),
         claims=AssignmentClaims(jetstream, buckets.assignments_known.name, buckets.invocations.name),
         assignments=context.assignments,
         budgets=InvocationBudgets(context.budgets.table),
@@ -60,7 +63,7 @@ def build_unfinished_invocations(context: AppContext) -> UnfinishedInvocations:
         jetstream,
         bucket,
         settings.streams.usage.name,
-        AttemptStore(jetstream, bucket, HeldCosts(context.metrics, context.alerts)),
+        AttemptStore(jetstream, bucket, HeldCosts(context.metrics, context.alerts), patience_s=settings.effects.patience_ms / 1000),
         AssignmentClaims(jetstream, settings.buckets.assignments_known.name, bucket),
         context.budgets.clock,
         after_s=settings.providers.unfinished_after_ms / 1000,

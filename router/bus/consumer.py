@@ -27,7 +27,8 @@ from router.delivery.subscription import SILENT, ConsumerOptions, Observer, Subs
 from router.delivery.topology import ConsumerSpec, Topology
 
 TERM_WITH_REASON = b"+TERM a dead letter is stored"
-DEFAULT_OPTIONS = ConsumerOptions(max_attempts=5, backoff=(1.0, 2.0, 4.0), prefetch=256, slots=64)
+# Dead letters that a stream refuses hold back what failed, not the other messages.
+DEFAULT_OPTIONS = ConsumerOptions(max_attempts=5, backoff=(1.0, 2.0, 4.0), prefetch=256, slots=64, max_waiting=64)
 
 
 class Interest(Struct, frozen=True, kw_only=True):

@@ -12,11 +12,12 @@ from router.bus.metrics import DUPLICATE, STORED, BusMetrics
 from router.bus.settings import BusSettings
 from router.bus.subjects import command_subject, event_subject
 from router.contracts.envelope import SUPPORTED, MessageEnvelope, envelope_bytes
-from router.core.errors import BrokerRefused, BrokerUnavailable, Poison, RouterError
+from router.core.errors import BrokerRefused, BrokerUnavailable, Poison, RouterError, StorageRefused
 from router.core.message import Effect
 from router.core.outcome import PublishAck
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.connection import Connection, head_of
+from router.delivery.publish_faults import NO_STREAM
 
 MSG_ID = "Nats-Msg-Id"
 
@@ -60,6 +61,8 @@ class Publisher:
         result = await self._acked_publisher.publish_and_wait((effect,))
         if not isinstance(result, NotPublished):
             return result[0]
+        if result.err_code == NO_STREAM:
+            raise StorageRefused(f"{subject} cannot be stored: {result.cause}; `router bus topology` looks at the streams")
         if result.err_code:
             raise BrokerRefused(result.err_code, f"{subject}: {result.cause}")
         raise BrokerUnavailable(f"{subject} cannot be stored: {result.cause}; `router bus topology` looks at the streams")

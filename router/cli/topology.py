@@ -177,7 +177,8 @@ def _declare(settings: Settings, workers: Sequence[str]) -> Topology:
 
 
 def _format_changes(difference: Difference) -> str:
-    return difference.cause or "\n".join(f"{name}: {want!r} / {has!r}" for name, (want, has) in difference.fields.items())
+    fields = [f"{name}: {want!r} / {has!r}" for name, (want, has) in difference.fields.items()]
+    return difference.cause or "\n".join([*fields, *([difference.remedy] if difference.remedy else [])])
 
 
 def _write(file: Path, body: object) -> None:

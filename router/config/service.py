@@ -112,6 +112,11 @@ class EffectsConfig(Group):
         description="while a stream is full and too many messages wait for it, the others are redelivered after this, or their requesters"
         " are told to ask again after it, milliseconds",
     )
+    patience_ms: Millis = Field(
+        default=5_000,
+        description="a request that waits for a stream or a bucket which refuses until an operator mends it (missing, sealed) is answered"
+        " `cannot_be_stored` after this, milliseconds",
+    )
 
 
 class HttpConfig(Group):

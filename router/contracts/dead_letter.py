@@ -7,11 +7,13 @@ letter: invalid text is replaced, and parts that are too large are left out.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Mapping
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from router.contracts import headers as contract
 from router.contracts.codec import text_of
@@ -69,6 +71,26 @@ def build_dead_letter(
     room = min(room, 2 * payload_bytes + _BESIDE_BYTES)  # twice: base64 and escapes make a payload longer
     data = _fit(body, message, msg_id, payload_bytes, room) if include_message else orjson.dumps(body)
     return Effect(dead_letter_subject(message.subject, subject_pattern), data, letter_id, headers, is_dead_letter=True)
+
+
+def leave_out_payload(letter: Effect) -> Effect | None:
+    """The dead letter without its message, for a stream that takes none so large; None: it has none, so nothing can be left out."""
+    body = _read_object(letter.data)
+    message = body.pop("message", None)
+    if not isinstance(message, dict):
+        return None
+    if isinstance(payload := message.get("payload"), str):
+        whole = base64.b64decode(payload) if "payload_encoding" in message else payload.encode()
+        body.update(payload_truncated=True, original_payload_bytes=len(whole))
+    return replace(letter, data=orjson.dumps(body))
+
+
+def _read_object(data: bytes) -> dict[str, Any]:
+    try:
+        body = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return {}
+    return body if isinstance(body, dict) else {}
 
 
 def dead_letter_subject(original_subject: str, pattern: str = DEFAULT_SUBJECT_PATTERN) -> str:

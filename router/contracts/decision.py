@@ -20,6 +20,7 @@ BUDGET_EXCEEDED = "budget_exceeded"
 DEADLINE_EXCEEDED = "deadline_exceeded"
 OVERLOADED = "overloaded"
 EXPIRED = "expired"
+CANNOT_BE_STORED = "cannot_be_stored"
 INTERNAL = "internal"
 ASSIGNMENT_SKIPPED = "assignment_skipped"  # codes of warnings
 UNKNOWN_FIELD = "unknown_field"

@@ -35,6 +35,12 @@ class Poison(RouterError):
     code = "processing_error"
 
 
+class TooLargeToStore(Poison):
+    """A stream, a bucket or the connection never takes so many bytes."""
+
+    code = "too_large"
+
+
 class Misconfigured(RouterError):
     """The process must refuse to start: `setting` is the setting to correct, the text says what is legal."""
 
@@ -89,7 +95,11 @@ class StorageFull(Transient):
     code = "storage_full"
 
 
-class NotFound(BrokerUnavailable):
+class StorageRefused(BrokerUnavailable):
+    """A stream or a bucket takes nothing until an operator mends it: it is missing, sealed, or set up for something else."""
+
+
+class NotFound(StorageRefused):
     """A stream, bucket or consumer does not exist: it was never created, or was deleted."""
 
 

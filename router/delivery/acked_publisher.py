@@ -10,6 +10,9 @@ An effect that is known to be stored, or on its way, is not published again (`kn
 prove that a dead letter is stored: a replay deletes dead letters, but the server still remembers their ids. So this looks for the
 first copy, and publishes the dead letter under another id if it is gone.
 
+No stream may take the effect's subject: then the server is asked whether one is bound to it. If none is, the stream is missing; else it has
+no leader now, which says as little as silence.
+
 An effect is sent again before its time is over if the connection was lost meanwhile, or a probe shows that its leader was
 (`publish_probes`).
 """
@@ -17,7 +20,7 @@ An effect is sent again before its time is over if the connection was lost meanw
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import Protocol
@@ -34,6 +37,7 @@ from router.delivery.encoded_headers import head_with_id
 from router.delivery.frame_parser import parse_head
 from router.delivery.known_effects import KnownEffects
 from router.delivery.publish_ack import read_publish_ack
+from router.delivery.publish_faults import NO_STREAM, TOO_LARGE
 from router.delivery.publish_probes import Probe, PublishProbes, group_of
 
 PublishAcks = tuple[PublishAck, ...]
@@ -105,6 +109,7 @@ class AckedPublisher:
         self._probes = PublishProbes()
         self._reconnects = connection.reconnect_count  # when what waits was sent
         self._checks: set[asyncio.Task[None]] = set()
+        self._asking: dict[str, asyncio.Task[bool | None]] = {}  # whether a stream is bound, by subject; as many as effects wait for that
         self._waiting_callers: set[asyncio.Future[PublishAcks | NotPublished]] = set()
         self._count = 0
         self._sid = 0
@@ -153,11 +158,15 @@ class AckedPublisher:
 
     def _send(self, pending: PendingPublish) -> None:
         effect = pending.effect
+        head = head_with_id(effect.headers, effect.id)
+        if len(effect.data) + len(head) > self._connection.max_payload:  # the server would close the connection
+            asyncio.get_running_loop().call_soon(self._reject, pending, TOO_LARGE, "it is larger than the connection allows")
+            return
         self._count += 1  # `_make_inbox` and `_put` in place: once a message
         inbox = f"{self._inbox}{self._count}"
         self._pending[inbox] = pending
         if self._connection.is_connected:  # else `expire` sends it: the write buffer would keep each copy of an effect that is tried again
-            self._connection.publish_nowait(effect.subject, effect.data, inbox, head_with_id(effect.headers, effect.id))
+            self._connection.publish_nowait(effect.subject, effect.data, inbox, head)
 
     def _make_inbox(self) -> str:
         self._count += 1
@@ -231,7 +240,10 @@ class AckedPublisher:
     def _on_answer(self, pending: PendingPublish, data: bytes, head: bytes | None) -> None:
         if not data:
             has_no_stream = head is not None and (parse_head(head) or {}).get("Status") == "503"
-            self._reject(pending, 0, "no stream takes this subject" if has_no_stream else "an empty publish ack")
+            if has_no_stream:
+                self._begin_check(self._reject_without_stream(pending))
+            else:
+                self._reject(pending, 0, "an empty publish ack")
             return
         answer = read_publish_ack(data)
         if answer is None:
@@ -243,14 +255,22 @@ class AckedPublisher:
             effect = pending.effect
             publish_ack = PublishAck(effect.id, answer.stream, answer.seq, answer.duplicate)
             if publish_ack.is_duplicate and effect.is_dead_letter:
-                self._begin_check(pending, publish_ack)
+                self._begin_check(self._check_dead_letter(pending, publish_ack))
             else:
                 self._accept(pending, publish_ack)
 
-    def _begin_check(self, pending: PendingPublish, publish_ack: PublishAck) -> None:
-        check = asyncio.get_running_loop().create_task(self._check_dead_letter(pending, publish_ack))
+    def _begin_check(self, checking: Coroutine[None, None, None]) -> None:
+        check = asyncio.get_running_loop().create_task(checking)
         self._checks.add(check)
         check.add_done_callback(self._checks.discard)
+
+    async def _reject_without_stream(self, pending: PendingPublish) -> None:
+        subject = pending.effect.subject
+        if (asking := self._asking.get(subject)) is None:
+            asking = self._asking[subject] = asyncio.get_running_loop().create_task(self._jetstream.is_bound(subject))
+            asking.add_done_callback(lambda _: self._asking.pop(subject, None))
+        err_code = NO_STREAM if await asking is False else 0
+        self._reject(pending, err_code, "no stream takes this subject")
 
     async def _check_dead_letter(self, pending: PendingPublish, publish_ack: PublishAck) -> None:
         try:

@@ -16,7 +16,7 @@ import nats.errors
 import orjson
 from msgspec import Struct
 
-from router.core.errors import BrokerRefused, BrokerUnavailable, NoJetStream, NoLeader
+from router.core.errors import BrokerRefused, BrokerUnavailable, NoJetStream, NoLeader, RouterError, StorageRefused
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import parse_head
 
@@ -28,11 +28,6 @@ CONSUMER_EXISTS = 10148  # created with other settings than these
 MESSAGE_NOT_FOUND = 10037
 IN_PROCESS = 10158  # an earlier message with this id is neither stored nor refused: its leader waits for its followers
 WRONG_LAST_SEQUENCE = frozenset({10071, 10164})  # the second is said while another write to the key is still under way
-# A message that this stream never takes: it is larger than it may be, or its headers are above 64 KiB.
-TOO_LARGE, HEADERS_TOO_LARGE = 10054, 10097
-TOO_LARGE_CODES = frozenset({TOO_LARGE, HEADERS_TOO_LARGE})
-# No room in the account, in memory, on the disk; the message is too large for the stream; the stream is full.
-STORAGE_FULL_CODES = frozenset({10002, 10028, 10047, 10077, *TOO_LARGE_CODES})
 
 _OFF = frozenset({10039, 10076})  # not enabled for this account, or on this server
 
@@ -115,10 +110,21 @@ class JetStream:
                 return NoLeader(f"no stream takes {subject}: the cluster has no leader")
             except (BrokerUnavailable, BrokerRefused):  # this user may not ask: all that is known is the subject
                 pass
+            if await self.is_bound(subject) is False:
+                return StorageRefused(f"no stream takes {subject}: it is missing, or lacks the subject: {_MAKE_ONE}")
             return BrokerUnavailable(f"no stream takes {subject}: it has no leader now, or is missing: {_MAKE_ONE}")
         if self.prefix == PLAIN_API:
             return NoJetStream(f"JetStream does not run on this server: {_TURN_ON}")
         return NoJetStream(f"no server of the domain answers ({self.prefix} is asked: nats.js_domain): {_LOOK_AT_DOMAIN}")
+
+    async def is_bound(self, subject: str) -> bool | None:
+        """Whether a stream takes the subject, be it without a leader now; None: that cannot be told."""
+        try:
+            async with asyncio.timeout(EXPLAIN_S):
+                names = await self.ask("STREAM.NAMES", {"subject": subject.removeprefix(f"{self.prefix}.")})
+        except (RouterError, TimeoutError):
+            return None
+        return bool(names.get("streams"))
 
     def write_subject(self, subject: str) -> str:
         """Where an entry of a bucket is published: in another domain a leaf node lets it pass under the API's prefix alone.

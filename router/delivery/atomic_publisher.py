@@ -5,7 +5,7 @@
 
 All of them wait for the disk once: with `sync_interval: always` that is 40 k instead of 4 k messages a second. The server refuses the
 whole batch if the stream remembers one of its ids (10201) or refuses one of its messages (10176); the caller then publishes them
-one by one.
+one by one. A message above the connection's limit is never put into a batch: the server would close the connection.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from router.delivery.acked_publisher import NotPublished, PublishAcks
 from router.delivery.api import JetStream
 from router.delivery.connection import open_head_of
 from router.delivery.frame_parser import Headers
+from router.delivery.publish_faults import NO_STREAM, TOO_LARGE
 
 MAX_BATCH = 1000  # messages in one batch, the server's limit
 BATCHES_NOT_ENABLED = 10174
 BATCH_HAS_DUPLICATE = 10201
 BATCH_INCOMPLETE = 10176
+HEAD_ROOM = 256  # for the headers of the batch
 SLICE = 100  # messages, then the loop may send them: the server works while this process encodes the rest
 
 Answer = asyncio.Future[tuple[bytes, Headers | None]]
@@ -53,6 +55,8 @@ class AtomicPublisher:
 
     async def publish(self, effects: Sequence[Effect]) -> PublishAcks | NotPublished:
         """A publish ack for each of at most `MAX_BATCH` effects, in their order; or the reason why none is stored."""
+        if any(self._is_too_large(effect) for effect in effects):
+            return NotPublished(effects[-1].subject, TOO_LARGE, "a message is larger than the connection allows")
         self._count += 1
         inbox = f"{self._inbox}{self._count}"
         answer = self._answers[inbox] = asyncio.get_running_loop().create_future()
@@ -64,6 +68,10 @@ class AtomicPublisher:
             return NotPublished(effects[-1].subject, 0, "no publish ack in time")
         finally:
             del self._answers[inbox]
+
+    def _is_too_large(self, effect: Effect) -> bool:
+        size, most = len(effect.data), self._connection.max_payload
+        return size > most // 2 and size + len(open_head_of({**effect.headers, "Nats-Msg-Id": effect.id})) + HEAD_ROOM > most
 
     async def _post(self, effects: Sequence[Effect], inbox: str) -> None:
         in_batch = f"Nats-Batch-Id: {self._name}{self._count}\r\nNats-Batch-Sequence: ".encode()
@@ -87,7 +95,9 @@ class AtomicPublisher:
 def _publish_acks(effects: Sequence[Effect], data: bytes, headers: Headers | None) -> PublishAcks | NotPublished:
     subject = effects[-1].subject
     if not data:
-        return NotPublished(subject, 0, "no stream takes this subject" if headers else "an empty publish ack")
+        if headers:  # each of them by itself finds out whether its stream is missing, or has no leader now
+            return NotPublished(subject, NO_STREAM, "no stream takes this subject")
+        return NotPublished(subject, 0, "an empty publish ack")
     try:
         ack = orjson.loads(data)
         if "error" in ack:

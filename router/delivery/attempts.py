@@ -19,12 +19,13 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.core.errors import BrokerUnavailable
+from router.core.errors import BrokerUnavailable, StorageRefused
 from router.core.ids import bucket_prefix, key, random_tokens
 from router.core.message import Effect, Message
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream, StoredMessage
 from router.delivery.connection import head_of
+from router.delivery.publish_faults import PublishFault, find_fault
 
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 
@@ -124,7 +125,9 @@ class AttemptCounter:
             return publish_ack[0].sequence
         if publish_ack.err_code in WRONG_LAST_SEQUENCE:
             return None
-        raise BrokerUnavailable(f"an attempt cannot be recorded: {publish_ack.cause}")
+        # A record is a few bytes: where it is too large the bucket is at fault, not the message.
+        refuses = BrokerUnavailable if find_fault(publish_ack.err_code) is PublishFault.SERVER else StorageRefused
+        raise refuses(f"an attempt cannot be recorded: {publish_ack.cause}")
 
     def _subject(self, message: Message) -> str:
         return self._prefix + key(message.stream, message.consumer, str(message.sequence), str(message.stored_ns))

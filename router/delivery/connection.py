@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
@@ -26,6 +27,7 @@ from nats.nuid import NUID
 from nats.protocol.parser import PERMISSIONS_ERR
 
 from router.core.cancellation import preserve_cancellation
+from router.core.clock import steady
 from router.core.ids import random_tokens
 from router.delivery import denials, tls
 from router.delivery.frame_parser import FrameParser, Headers, PlainFrames, TakeFrames, parse_head
@@ -73,6 +75,9 @@ class Connection(ReconnectingClient):
         self.on_fault: Callable[[BaseException], None] = lambda _: None
         self.can_open_another: Callable[[], Awaitable[bool]] = _open_none  # whether another connection to the same servers is opened
         self.denials = denials.Denials(denials.log_denial)
+        self.limit: str | None = None  # that the server enforced last, in its words
+        self.limited_at = -math.inf  # steady seconds, of the last time
+        self.on_limit: Callable[[str], None] = denials.log_limit
 
     def _connect_command(self) -> bytes:
         """nats-py sends the login of an address as it is written there. It is decoded here, so that it may hold any character."""
@@ -359,6 +364,12 @@ class Connection(ReconnectingClient):
     def on_error_line(self, line: str) -> None:
         """An error line of the server. (nats-py passes it on in lower case.)"""
         self.denials.on_error_line(line, self.own_inboxes)
+        if (limit := denials.find_limit(line)) is None:
+            return
+        self.limited_at = steady()
+        if limit != self.limit:
+            self.limit = limit
+            self.on_limit(limit)
 
     async def _process_err(self, err_msg: str) -> None:
         # nats-py closes for good on nearly every -ERR, such as an expired login; this reconnects.

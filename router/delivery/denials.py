@@ -1,8 +1,9 @@
-"""Read the server's `-ERR` lines about a refused login or a denied subject: nats-py has no type for either.
+"""Read the server's `-ERR` lines about a refused login, a denied subject or a limit: nats-py has no type for any of them.
 
     -ERR 'Authorization Violation'                                   the login, while connecting
     -ERR 'Permissions Violation for Publish to "a.b"'                a subject; the connection goes on, and no answer comes
     -ERR 'Permissions Violation for Subscription to "_INBOX.x.*"'    the same; for our own inbox, no answer to any request comes
+    -ERR 'maximum subscriptions exceeded'                            a limit of the account or of the server; the connection is lost
 
 These texts are part of the NATS protocol, and only this file reads them. A caller that waits for an answer (`watch`) gets
 PermissionDenied at once. `on_denied` gets a denial that no caller waits for, once for each subject.
@@ -30,6 +31,10 @@ LOGIN_REMEDY = (
     " @ / : % are written %40 %2F %3A %25"
 )
 
+_LIMIT = re.compile(r"maximum [a-z ]{1,40}exceeded", re.IGNORECASE)
+
+LIMIT_REMEDY = "raise it for this account, or for the server, in the server's configuration"
+
 _HOW = {"publish": "publish to", "subscription": "listen on"}
 
 
@@ -40,6 +45,11 @@ class LoginNotTaken(Error):
 def is_login_refused(text: str) -> bool:
     """Whether the server's text refuses the login."""
     return _LOGIN.search(text) is not None
+
+
+def find_limit(line: str) -> str | None:
+    """The server's words for a limit that it enforces; None: the line tells of none."""
+    return found[0].lower() if (found := _LIMIT.search(line)) is not None else None
 
 
 class LoginRefusals:
@@ -137,3 +147,9 @@ def log_denial(what: str, remedy: str) -> None:
     from router.operations.observability import events, logs
 
     logs.logger(__name__).error(events.PERMISSION_DENIED, denied=what, remedy=remedy)
+
+
+def log_limit(words: str) -> None:
+    from router.operations.observability import events, logs  # as above
+
+    logs.logger(__name__).error(events.BROKER_LIMIT, limit=words, remedy=LIMIT_REMEDY)

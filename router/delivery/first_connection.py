@@ -67,6 +67,8 @@ async def connect(
 
 def _build_failure(cause: Exception, servers: str) -> BrokerUnavailable:
     text = f"{servers}: {cause or type(cause).__name__}"
+    if (limit := denials.find_limit(str(cause))) is not None:
+        return BrokerUnavailable(f"the server at {servers} takes no more: {limit}: {denials.LIMIT_REMEDY}")
     if isinstance(cause, ssl.SSLError | tls.TlsNotOffered):  # a server answered, but the TLS handshake failed
         return BrokerUnavailable(f"TLS failed with the server at {text}")
     return BrokerUnavailable(f"no NATS server answers at {text}: start it, or name another in nats.url (--nats-url)")

@@ -69,6 +69,7 @@ class InFlightMessage(Struct):
     state: MessageState
     call: HandlerCall | None = None  # its handler, if that waits
     pending: PendingSettlement | None = None  # its settlement, while that cannot be carried out
+    refused_since: float = 0.0  # steady seconds: what its handler needs refuses until an operator mends it; 0 = it does not
     is_overdue: bool = False  # no signal went out for an ack wait: the server may have given it to another process
 
 

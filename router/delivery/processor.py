@@ -27,9 +27,9 @@ from msgspec.structs import replace
 from router.core.ack_subject import parse_ack_subject
 from router.core.clock import steady
 from router.core.deferred import Deferred, HoldableDeferred
-from router.core.errors import BrokerUnavailable
+from router.core.errors import BrokerUnavailable, StorageRefused
 from router.core.message import NO_HEADERS, Message
-from router.core.outcome import Done, Fault, Outcome, Retry
+from router.core.outcome import PROCESSING_ERROR, Dead, Done, Fault, Outcome, Retry
 from router.delivery.acked_publisher import EffectPublisher
 from router.delivery.attempts import AttemptCounter, AttemptRecord
 from router.delivery.background_tasks import BackgroundTasks
@@ -40,16 +40,17 @@ from router.delivery.in_flight import HandlerCall, InFlight, InFlightMessage, Me
 from router.delivery.large_messages import LARGE_BYTES, LargeMessages
 from router.delivery.outages import Outages
 from router.delivery.pause_switch import PauseSwitch
-from router.delivery.redeliveries import ATTEMPTS_EXHAUSTED, RedeliveryTracker
+from router.delivery.redeliveries import ATTEMPTS_EXHAUSTED, ATTEMPTS_UNAVAILABLE, RedeliveryTracker
 from router.delivery.settle import Answer, Settler
-from router.delivery.settlement import nak, outcome_of_error
-from router.delivery.subscription import Subscription
+from router.delivery.settlement import BUCKET_REFUSES, nak, outcome_of_error
+from router.delivery.subscription import REFUSED, Subscription
 from router.delivery.task_pool import PooledCall, PooledOutcome, TaskPool
 
 REFUSED_SUBJECT = Fault("subject_refused", "the subject is not in the allow list")
 ANSWERED_LIVE = Done()  # from its live copy
 AT_ONCE_FOR_ONE_AHEAD = 8  # handlers in a row: where one of a hundred waits, a dozen messages are pulled ahead
 HANDLER = "handler"
+GIVEN_UP = -1.0  # in `refused_since`
 EXAMINE = "examine"
 
 
@@ -315,11 +316,31 @@ class MessageProcessor:
         if self._is_draining:
             self._hand_back.send_all(MessageState.UNAVAILABLE)
             return
-        if not self.outages.has_room(len(self.in_flight.list_in(MessageState.UNAVAILABLE)) - 1):
+        has_room = self.outages.can_wait(len(self.in_flight.list_in(MessageState.UNAVAILABLE)) - 1, cause)
+        held.refused_since = (held.refused_since or self._now()) if self._is_told(cause) else 0.0
+        if held.refused_since and (not has_room or self._is_patience_over(held)):
+            self._give_up_unavailable(held, cause)
+            return
+        if not has_room:
             self.settler.settle_without_bucket(held.message)
             return
-        self.outages.begin(HANDLER, str(cause))
+        self.outages.begin(HANDLER, cause)
         self._background_tasks.start_once(HANDLER, self._retry_unavailable)
+
+    def _is_told(self, cause: BrokerUnavailable) -> bool:
+        """Whether a requester hears of it in the end: only an operator ends it, so it is of no use to ask again."""
+        return isinstance(cause, StorageRefused) and self.subscription.overloaded is not None
+
+    def _is_patience_over(self, held: InFlightMessage) -> bool:
+        return 0.0 < held.refused_since <= self._now() - self.subscription.options.patience
+
+    def _give_up_unavailable(self, first: InFlightMessage, cause: BrokerUnavailable) -> None:
+        """This one, and every other whose patience is over: only the first is ever tried again."""
+        over = [held for held in self.in_flight.list_in(MessageState.UNAVAILABLE) if held is not first and self._is_patience_over(held)]
+        for held in (first, *over):
+            held.refused_since = GIVEN_UP
+            self.subscription.observer.on_storage_refused(held.message, held.message.subject, REFUSED)
+            self.settler.conclude(held.message, Dead(Fault(BUCKET_REFUSES, str(cause)), PROCESSING_ERROR))
 
     async def _retry_unavailable(self) -> None:
         """Begin the first one again until its handler works; then the others wait their turn as if they were new."""
@@ -331,13 +352,14 @@ class MessageProcessor:
                 await _wait_until_over(held.call)
             if _is_held(held.call) and held.state is MessageState.UNAVAILABLE:  # its handler works, and has its reasons
                 self.in_flight.enter(held.message, MessageState.HANDLING)
-            if held.state is MessageState.UNAVAILABLE:
+            if held.state is MessageState.UNAVAILABLE or held.refused_since == GIVEN_UP:
                 continue
             for other in self.in_flight.list_in(MessageState.UNAVAILABLE):
                 self.in_flight.enter(other.message, MessageState.QUEUED)
             self.outages.end(HANDLER)
             if self._pause_switch.is_open:
                 self.begin_queued()
+        self.outages.end(HANDLER)
 
     # -- time, and the end ---------------------------------------------------------------------------------------
 
@@ -354,7 +376,7 @@ class MessageProcessor:
     def _send_back_excess(self) -> None:
         """Redeliveries whose attempts cannot be counted: those above the bound are NAKed, so that they take no room from the others."""
         for at, held in enumerate(self.in_flight.list_in(MessageState.UNEXPLAINED)):
-            if not self.outages.has_room(at):
+            if not self.outages.has_room(at, ATTEMPTS_UNAVAILABLE):
                 self._hand_back.send(held.message, self.subscription.options.full_retry)
 
     def stop_taking(self) -> None:

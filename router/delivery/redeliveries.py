@@ -21,12 +21,13 @@ from msgspec import Struct
 
 from router.core.backoff import delay_after
 from router.core.clock import steady
-from router.core.errors import RouterError
+from router.core.errors import BrokerRefused, BrokerUnavailable, RouterError, StorageRefused
 from router.core.message import Message
 from router.core.outcome import Fault, Retry
 from router.delivery.attempts import AttemptCounter, AttemptRecord
 from router.delivery.connection import Connection
 from router.delivery.outages import Outages
+from router.delivery.publish_faults import PublishFault, find_fault
 from router.delivery.subscription import Subscription
 
 ATTEMPTS_EXHAUSTED = Fault(
@@ -184,4 +185,11 @@ class RedeliveryTracker:
         return self._outages.has_begun(ATTEMPTS_UNAVAILABLE)
 
     def _begin_outage(self, exc: RouterError) -> None:
-        self._outages.begin(ATTEMPTS_UNAVAILABLE, f"an attempt cannot be recorded: {exc}")
+        kind = StorageRefused if _is_refused(exc) else BrokerUnavailable
+        self._outages.begin(ATTEMPTS_UNAVAILABLE, kind(f"an attempt cannot be recorded: {exc}"), is_rare=True)
+
+
+def _is_refused(exc: RouterError) -> bool:
+    """Whether the bucket is missing or sealed. A record that is read is refused by a number, one that is written by a class."""
+    is_numbered = isinstance(exc, BrokerRefused) and find_fault(exc.err_code) is PublishFault.STREAM
+    return is_numbered or isinstance(exc, StorageRefused)

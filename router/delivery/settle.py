@@ -3,7 +3,9 @@
 conclude ──> a first delivery failed: its attempt is counted before anything is decided
    └──> decide_settlement ──> publish ──> commit ──> then ──> reply, ack
                                  │                    └── there is more to store: publish
-                                 ├── a stream has no room ──> only this message waits (`refused_storage`)
+                                 ├── it is too large ──> a dead letter stands in for what is never stored
+                                 ├── a stream refuses ──> only this message waits (`refused_storage`); where the places are taken it
+                                 │                       is sent back, or the subscription pauses
                                  └── the broker does not answer ──> the subscription pauses; the first one is published again
                                                                     until it is stored, then all of them
 """
@@ -16,27 +18,31 @@ from functools import partial
 
 from router.core.crashpoints import crashpoint, crashpoint_sent
 from router.core.message import Message, Reply
-from router.core.outcome import Commit, Done, Outcome, Retry, Then
+from router.core.outcome import PROCESSING_ERROR, Commit, Dead, Done, Fault, Outcome, Retry, Then
 from router.delivery.acked_publisher import EffectPublisher, NotPublished, PublishAcks
 from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.connection import Connection
 from router.delivery.in_flight import PUBLISHING_STATE, InFlight, MessageState
 from router.delivery.outages import Outages
 from router.delivery.pause_switch import PauseSwitch
-from router.delivery.redeliveries import RedeliveryTracker
+from router.delivery.publish_faults import PublishFault, find_fault
+from router.delivery.redeliveries import ATTEMPTS_UNAVAILABLE, RedeliveryTracker
 from router.delivery.refused_storage import RefusedStorage
 from router.delivery.settlement import (
+    STREAM_REFUSES,
+    TOO_LARGE,
     PendingSettlement,
     Settlement,
     decide_following_failure,
     decide_settlement,
     decide_without_bucket,
+    decide_without_dead_letter,
     decide_without_storage,
     follow,
     nak,
     outcome_of_error,
 )
-from router.delivery.subscription import ACK, SENT_BACK, WAITING, Subscription
+from router.delivery.subscription import ACK, REFUSED, SENT_BACK, WAITING, Subscription
 
 PUBLISHING = "publishing"
 ROOM = "room"
@@ -106,7 +112,9 @@ class Settler:
 
     def can_count(self) -> bool:
         """Whether one more may wait until its attempt can be counted."""
-        return not self._redeliveries.is_unavailable or self._outages.has_room(len(self._in_flight.list_in(MessageState.COUNTING)))
+        if not self._redeliveries.is_unavailable:
+            return True
+        return self._outages.has_room(len(self._in_flight.list_in(MessageState.COUNTING)), ATTEMPTS_UNAVAILABLE)
 
     async def _count_failure(self, message: Message, outcome: Retry) -> None:
         counted = await self._redeliveries.count_failure(message)
@@ -133,8 +141,10 @@ class Settler:
     def _on_result(self, pending: PendingSettlement, result: PublishAcks | NotPublished) -> None:
         if not isinstance(result, NotPublished):
             self._on_stored(pending, result)
+        elif find_fault(result.err_code) is PublishFault.MESSAGE:
+            self._settle_unstorable(pending, result)
         elif self.refused.means(result):
-            self._on_stream_full(pending, result)
+            self._hold_back(pending, result)
         else:
             self._pause(pending, result)
 
@@ -228,12 +238,30 @@ class Settler:
         self.on_capacity()
         self._observer.on_settled(message, outcome, settlement.is_final)
 
-    def _on_stream_full(self, pending: PendingSettlement, refusal: NotPublished) -> None:
+    def _settle_unstorable(self, pending: PendingSettlement, refusal: NotPublished) -> None:
+        """It is never stored as it is: a dead letter stands in for it; a dead letter gives up its payload, and then itself."""
+        if not any(effect.is_dead_letter for effect in pending.settlement.effects):
+            self._observer.on_storage_refused(pending.message, refusal.subject, REFUSED)
+            self.conclude(pending.message, Dead(_fault_of(refusal), PROCESSING_ERROR))
+            return
+        self._report_unstored_dead_letter(pending, refusal)
+        what, instead = decide_without_dead_letter(pending)
+        if what is not None:
+            self._observer.on_storage_refused(pending.message, refusal.subject, what)
+        self.settle(instead)
+
+    def _hold_back(self, pending: PendingSettlement, refusal: NotPublished) -> None:
         self._report_unstored_dead_letter(pending, refusal)
         if self.refused.take(pending, refusal):
             self._in_flight.enter(pending.message, MessageState.WAITING_FOR_ROOM)
             self._background_tasks.start_once(ROOM, self._await_room)
             self._observer.on_storage_refused(pending.message, refusal.subject, WAITING)
+            return
+        if self.refused.is_told(pending, refusal):
+            self._settle_unstorable(pending, refusal)
+            return
+        if self._subscription.options.pauses_above:
+            self._pause(pending, refusal)
             return
         what, instead = decide_without_storage(self._subscription, pending)
         self._observer.on_storage_refused(pending.message, refusal.subject, what)
@@ -243,6 +271,8 @@ class Settler:
         async for pending, publish_acks in self.refused.retry():
             if publish_acks is None:
                 self.settle(pending)
+            elif isinstance(publish_acks, NotPublished):
+                self._settle_unstorable(pending, publish_acks)
             else:
                 self._on_stored(pending, publish_acks)
 
@@ -271,7 +301,7 @@ class Settler:
             await sleep(self._subscription.options.store_retry)
             first = unstored[0]
             result = await self._publisher.publish_and_wait(first.settlement.effects)
-            if isinstance(result, NotPublished) and not self.refused.means(result):
+            if isinstance(result, NotPublished) and self._must_pause(result):
                 continue
             others = [pending for pending in self._list_unstored() if pending is not first]
             self._pause_switch.open(PUBLISHING)
@@ -279,5 +309,19 @@ class Settler:
             for pending in others:
                 self.settle(pending)
 
+    def _must_pause(self, refusal: NotPublished) -> bool:
+        """Whether the subscription pauses for it: the broker is away, or too many wait for a stream already."""
+        if find_fault(refusal.err_code) is PublishFault.MESSAGE:
+            return False
+        return not self.refused.means(refusal) or (self._subscription.options.pauses_above and self.refused.is_full)
+
     def _list_unstored(self) -> list[PendingSettlement]:
         return [held.pending for held in self._in_flight.list_in(MessageState.UNSTORED) if held.pending is not None]
+
+
+def _fault_of(refusal: NotPublished) -> Fault:
+    """Why it is never stored, as its dead letter tells it."""
+    text = f"{refusal.subject} cannot be stored: {refusal.cause}"
+    if find_fault(refusal.err_code) is PublishFault.MESSAGE:
+        return Fault(TOO_LARGE, text)
+    return Fault(STREAM_REFUSES, text)

@@ -12,6 +12,7 @@ from typing import assert_never
 
 from msgspec import Struct
 
+from router.contracts.dead_letter import leave_out_payload
 from router.core.backoff import delay_after
 from router.core.errors import BrokerUnavailable, Poison
 from router.core.handler_exit import text_of
@@ -21,6 +22,7 @@ from router.delivery.subscription import ACK, DEAD_LETTER_OMITTED, DECLINED, SEN
 
 HANDLER_FAULT = Fault("internal", "the handler failed")
 STORAGE_FULL = Fault("storage_full", "what must be stored finds no room")  # the fault of a NAK
+TOO_LARGE, STREAM_REFUSES, BUCKET_REFUSES = "too_large", "stream_refuses", "bucket_refuses"  # codes of faults: why it is never stored
 UNAVAILABLE = Fault("broker_unavailable", "what it needs cannot be reached")  # the fault of a NAK
 
 
@@ -92,6 +94,15 @@ def decide_without_storage(subscription: Subscription, pending: PendingSettlemen
     return DEAD_LETTER_OMITTED, PendingSettlement(
         message, pending.outcome, Settlement((), settlement.reply, settlement.commit, settlement.ack, True)
     )
+
+
+def decide_without_dead_letter(pending: PendingSettlement) -> tuple[str | None, PendingSettlement]:
+    """Settle a message whose dead letter is too large for its stream: without the payload; where it has none, without a letter."""
+    settlement = pending.settlement
+    effects = tuple(shorter for letter in settlement.effects if (shorter := leave_out_payload(letter)) is not None)
+    what = None if effects else DEAD_LETTER_OMITTED
+    instead = Settlement(effects, settlement.reply, settlement.commit, settlement.ack, settlement.is_final)
+    return what, PendingSettlement(pending.message, pending.outcome, instead)
 
 
 def decide_without_bucket(subscription: Subscription, message: Message) -> tuple[str, PendingSettlement]:

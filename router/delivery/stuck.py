@@ -13,15 +13,18 @@ counted instead of seconds, so a process that stood still for an hour is not tak
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from router.core.errors import ConnectionStuck
+from router.core.clock import steady
+from router.core.errors import BrokerUnavailable, ConnectionStuck, Misconfigured, RouterError
+from router.delivery import denials
 from router.delivery.connection import Connection
 
 LOOK_EVERY_S = 15.0
 STUCK_LOOKS = 5  # in a row, so a minute at least: a way to one of many servers is tried anew within it
 STILL_LOOKS = 2
+LIMIT_LATELY_S = 60.0  # so long after the server enforced a limit, the end of a process is told by it
 
 
 class ConnectionWatchdog:
@@ -62,7 +65,9 @@ class ConnectionWatchdog:
 
 @asynccontextmanager
 async def watch_connections(*connections: Connection) -> AsyncIterator[ConnectionWatchdog]:
-    """When one of them is stuck the block is cancelled, so that it drains. Raises ConnectionStuck then."""
+    """When one of them is stuck the block is cancelled, so that it drains. Raises ConnectionStuck then.
+
+    What ends the block a moment after the server enforced a limit is told by that limit, as BrokerUnavailable."""
     body = asyncio.current_task()
     assert body is not None  # a coroutine is run by one  # noqa: S101
     watchdog = ConnectionWatchdog(connections)
@@ -74,8 +79,18 @@ async def watch_connections(*connections: Connection) -> AsyncIterator[Connectio
         if watchdog.cause is None or body.uncancel():
             raise
         raise ConnectionStuck(watchdog.cause) from None
+    except RouterError as exc:
+        if isinstance(exc, Misconfigured) or (limit := _find_limit(connections)) is None:
+            raise
+        raise BrokerUnavailable(f"the server takes no more: {limit}: {denials.LIMIT_REMEDY} ({exc})") from exc
     finally:
         watching.cancel()
+
+
+def _find_limit(connections: Sequence[Connection]) -> str | None:
+    """The limit that was enforced lately on one of them, in the server's words."""
+    since = steady() - LIMIT_LATELY_S
+    return next((one.limit for one in connections if one.limit is not None and one.limited_at >= since), None)
 
 
 @asynccontextmanager

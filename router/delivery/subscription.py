@@ -13,10 +13,11 @@ from router.core.outcome import Fault, Handler, Outcome, PublishAck
 ACK = b"+ACK"
 IN_PROGRESS = b"+WPI"
 
-# What became of a message whose effects a full stream refused.
+# What became of a message whose effects a stream refused.
 WAITING = "waiting"  # in flight, until there is room
 SENT_BACK = "sent_back"  # NAKed; it spends no attempt
 DECLINED = "declined"  # its requester was answered `overloaded`
+REFUSED = "refused"  # a dead letter was made of it, and its requester was answered `cannot_be_stored`
 DEAD_LETTER_OMITTED = "dead_letter_omitted"  # its requester was answered with the failure; no dead letter is stored
 
 
@@ -38,7 +39,10 @@ class ConsumerOptions(Struct, frozen=True, kw_only=True):
     publish_timeout: float = 5.0
     store_retry: float = 1.0  # effects that could not be stored are published again this often
     max_waiting: int = 0  # messages that may wait for room in a full stream; 0 = the subscription pauses instead
+    pauses_above: bool = False  # above `max_waiting`: True: the subscription pauses; False: messages are sent back, or declined
     waits_alone: bool = False  # True: a message that needs an unavailable bucket waits, the others go on; False: the subscription pauses
+    waits_alone_for_refusal: bool = False  # the same where the bucket is missing or sealed: no election ends that
+    patience: float = 5.0  # a requester whose message waits for what refuses until an operator mends it is answered after this
     full_retry: float = 10.0  # further messages are redelivered after this, or their requesters are told to ask again after it
 
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from router.core.errors import BrokerRefused
 from router.core.ids import bucket_prefix
 from router.delivery.api import JetStream, Json
+from router.delivery.publish_faults import SEALED
 from router.delivery.quorum import require_quorum
 from router.delivery.server_pause import describe_pause
 
@@ -22,6 +23,11 @@ MISSING = "missing"
 DRIFTED = "drifted"
 WIDENED = "widened"
 PAUSED = "paused"
+IRREVERSIBLE = "irreversible"
+
+# What an operator may set and no stream declares: it refuses, copies or renames messages. The server never undoes the second three.
+UNWANTED: Json = {"max_msg_size": -1, "discard_new_per_subject": False, "republish": None, "subject_transform": None}
+NEVER_UNDONE: Json = {"sealed": False, "deny_delete": False, "deny_purge": False}
 
 WIDENED_WINDOW = "router-widened-window"  # metadata of a stream whose duplicate window is wider than declared, on purpose, for a while
 
@@ -67,6 +73,12 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
             **({"max_msgs": self.max_messages} if self.max_messages > 0 else {}),
         }
 
+    @property
+    def compared(self) -> Json:
+        """What is compared: the declared fields, and those that must not be set. Keys of a bucket are purged, never deleted one by one."""
+        undone = {name: value for name, value in NEVER_UNDONE.items() if name != "deny_delete" or not self.name.startswith("KV_")}
+        return {**UNWANTED, **undone, **self.to_json()}
+
 
 class MirrorSpec(StreamSpec, frozen=True, kw_only=True):
     """A copy, in this account, of a stream of another account. Clients cannot publish to it; when it is full, it drops the oldest.
@@ -83,6 +95,10 @@ class MirrorSpec(StreamSpec, frozen=True, kw_only=True):
         stream = super().to_json()
         mirror = {"name": self.name, "external": {"api": self.api, "deliver": self.deliver}}
         return {**{name: stream[name] for name in kept}, "mirror": mirror}
+
+    @property
+    def compared(self) -> Json:
+        return self.to_json()
 
 
 class ConsumerSpec(Struct, frozen=True, kw_only=True):
@@ -147,7 +163,7 @@ class Difference(Struct, frozen=True):
     kind: str  # stream | consumer
     name: str
     state: str  # missing | drifted | widened (its window alone, by a restore or a promotion: `apply` brings it back, nothing else minds)
-    # | paused (by the server, for an operator, who alone ends it)
+    # | paused (by the server, for an operator, who alone ends it) | irreversible (by the server: it must be made anew)
     fields: Mapping[str, tuple[Any, Any]] = {}
     cause: str = ""  # of a pause
 
@@ -157,7 +173,15 @@ class Difference(Struct, frozen=True):
         if self.state == PAUSED:
             return f"{self.kind} {self.name}: {self.cause}"
         fields = ", ".join(f"{name} is {has!r}, declared {want!r}" for name, (want, has) in self.fields.items())
-        return f"{self.kind} {self.name}: {fields}"
+        return f"{self.kind} {self.name}: {fields}; {self.remedy}" if self.remedy else f"{self.kind} {self.name}: {fields}"
+
+    @property
+    def remedy(self) -> str:
+        """What `apply` cannot do. The stream's messages go with it, so they are saved first."""
+        if self.state != IRREVERSIBLE:
+            return ""
+        anew = f"`router backup DIR`, `nats stream rm {self.name}`, then `router topology apply`"
+        return f"the server never undoes that: let its consumers finish, and make the stream anew: {anew}"
 
 
 class InfoReader(Protocol):
@@ -173,7 +197,7 @@ async def compare(infos: InfoReader, topology: Topology) -> list[Difference]:
     found: list[Difference] = []
     for stream in topology.streams:
         info = await infos.stream(stream.name)
-        found += _difference("stream", stream.name, stream.to_json(), info)
+        found += _difference("stream", stream.name, stream.compared, info)
     for consumer in topology.consumers:
         info = await infos.consumer(consumer.stream, consumer.durable)
         found += _difference("consumer", f"{consumer.stream}/{consumer.durable}", consumer.to_json(), info)
@@ -186,15 +210,20 @@ async def create(jetstream: JetStream, topology: Topology) -> list[Difference]:
     for difference in await compare(jetstream, topology):
         if difference.state == MISSING:
             await _make(jetstream, topology, difference, "CREATE")
-    return [difference for difference in await compare(jetstream, topology) if difference.state == DRIFTED]
+    return [difference for difference in await compare(jetstream, topology) if difference.state in (DRIFTED, IRREVERSIBLE)]
 
 
 async def apply(jetstream: JetStream, topology: Topology, on_done: Callable[[Difference], None] = lambda _: None) -> list[Difference]:
-    """Make what is missing and bring back what has drifted; returns what was done. `on_done` hears each, also where a later one fails."""
-    done = [difference for difference in await compare(jetstream, topology) if difference.state != PAUSED]
+    """Make what is missing and bring back what has drifted; returns what was done. `on_done` hears each, also where a later one fails.
+
+    Raises BrokerRefused, after all else is done, where the server never undoes a difference."""
+    found = await compare(jetstream, topology)
+    done = [difference for difference in found if difference.state not in (PAUSED, IRREVERSIBLE)]
     for difference in done:
         await _make(jetstream, topology, difference, "CREATE" if difference.state == MISSING else "UPDATE")
         on_done(difference)
+    if left := "; ".join(str(difference) for difference in found if difference.state == IRREVERSIBLE):
+        raise BrokerRefused(SEALED, left)
     return done
 
 
@@ -239,7 +268,7 @@ async def _make(jetstream: JetStream, topology: Topology, difference: Difference
 async def _stream(jetstream: JetStream, spec: StreamSpec, verb: str) -> None:
     body = spec.to_json()
     if verb == "UPDATE" and (info := await jetstream.stream(spec.name)) is not None:
-        body = {**info["config"], **body, "metadata": _remove_mark(info["config"])}  # undeclared fields stay
+        body = {**info["config"], **UNWANTED, **body, "metadata": _remove_mark(info["config"])}  # other undeclared fields stay
     try:
         await jetstream.ask(f"STREAM.{verb}.{spec.name}", body)
     except BrokerRefused as exc:
@@ -251,6 +280,10 @@ def _difference(kind: str, name: str, declared: Json, info: Json | None) -> Sequ
         return [Difference(kind, name, MISSING)]
     has = info["config"]
     fields = {field: (want, has.get(field)) for field, want in declared.items() if not _is_same(want, has.get(field))}
+    if "sealed" in fields:  # the rest follows from it
+        fields = {"sealed": fields["sealed"]}
+    if NEVER_UNDONE.keys() & fields.keys():
+        return [Difference(kind, name, IRREVERSIBLE, fields)]
     state = WIDENED if set(fields) == {"duplicate_window"} and WIDENED_WINDOW in (has.get("metadata") or {}) else DRIFTED
     return [Difference(kind, name, state, fields)] if fields else []
 
@@ -267,4 +300,4 @@ def _remove_mark(config: Json) -> Json:
 def _is_same(want: Any, has: Any) -> bool:
     if isinstance(want, dict):
         return all((has or {}).get(name) == value for name, value in want.items())
-    return bool(want == has) or (not want and has is None)  # the server leaves zero values out
+    return bool(want == has) or ((not want or want == -1) and has is None)  # the server leaves zero values out

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from router.contracts.alert import WARNING, Alert
+from router.contracts.alert import CRITICAL, WARNING, Alert
 from router.core.message import Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, PublishAck
 from router.delivery.logging_observer import LoggingObserver
@@ -28,6 +28,7 @@ class AgentStats(Struct):
     given_up: int = 0  # of the dead: those at the limit of attempts
     rescued: int = 0  # the server had given them up
     paused: set[str] = set()  # durables whose consumer waits until it can publish
+    waiting: set[str] = set()  # durables of which some messages wait for a stream that refuses; the others go on
 
 
 Raise = Callable[[Alert], None]
@@ -76,6 +77,14 @@ class AgentObserver(LoggingObserver):
         else:
             self._stats.paused.discard(self._durable)
 
+    def on_storage(self, cause: str | None) -> None:
+        super().on_storage(cause)
+        if cause is not None:
+            self._stats.waiting.add(self._durable)
+            self._alert(build_storage_alert(self._durable, cause))
+        else:
+            self._stats.waiting.discard(self._durable)
+
 
 def build_limit_alert(durable: str, message: Message) -> Alert:
     """The message was begun as often as allowed, and is given up."""
@@ -85,6 +94,17 @@ def build_limit_alert(durable: str, message: Message) -> Alert:
         cause=f"delivery_limit:{durable}",
         message=f"{durable} gave a message up at its delivery limit",
         metadata={"stream": message.stream, "sequence": message.sequence},
+    )
+
+
+def build_storage_alert(durable: str, cause: str) -> Alert:
+    """A stream refuses what some messages must store; only they wait."""
+    return Alert(
+        severity=CRITICAL,
+        component="agent",
+        cause=f"storage_refused:{durable}",
+        message="A stream refuses (see the detail): messages that must publish to it wait",
+        metadata={"consumer": durable, "detail": cause},
     )
 
 

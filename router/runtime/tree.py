@@ -102,6 +102,8 @@ class AgentTree:
                 ack_wait=spec.ack_wait,
                 prefetch=prefetch,
                 max_delayed=spec.max_ack_pending // 2,
+                max_waiting=max(1, prefetch // 4),
+                pauses_above=True,  # the server counts each message that is sent back, and gives it up
             ),
             handle=handle,
             dead_letter=self._letter,

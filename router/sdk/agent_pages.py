@@ -62,8 +62,11 @@ class AgentPages:
         return int(self._connection is not None and self._connection.is_connected)
 
     def _checks(self) -> Mapping[str, ReadinessCheck]:
-        paused = sorted(self._runtime.stats.paused)
+        paused, waiting = sorted(self._runtime.stats.paused), sorted(self._runtime.stats.waiting)
+        detail = f"paused: {', '.join(paused)}" if paused else "fetching"
+        if waiting and not paused:
+            detail = f"some messages wait for a stream that refuses, the others go on: {', '.join(waiting)}"
         return {
             "broker": ReadinessCheck(bool(self._is_connected()), "connected" if self._is_connected() else "not connected"),
-            "consumers": ReadinessCheck(not paused, f"paused: {', '.join(paused)}" if paused else "fetching"),
+            "consumers": ReadinessCheck(not (paused or waiting), detail),
         }

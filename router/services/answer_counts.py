@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
+from router.contracts.decision import CANNOT_BE_STORED, INTERNAL, INVALID_REQUEST, UNAUTHORIZED
 from router.contracts.extract import extract_ids
 from router.contracts.headers import TENANT_ID
 from router.contracts.malformed import TENANT_FORBIDDEN, VALIDATION_CODES
 from router.core.message import Message
 from router.core.outcome import Dead, Outcome
+from router.delivery.settlement import BUCKET_REFUSES, STREAM_REFUSES, TOO_LARGE
 from router.operations.observability import Metrics
+
+NEVER_STORED_CODES = frozenset({TOO_LARGE, STREAM_REFUSES, BUCKET_REFUSES})
 
 
 def count_answer(metrics: Metrics, tenant_id: str, outcome: str, count: int = 1) -> None:
@@ -26,6 +29,8 @@ def _code_of(outcome: Outcome) -> str:
         return INTERNAL
     if outcome.fault.code == TENANT_FORBIDDEN:
         return UNAUTHORIZED
+    if outcome.fault.code in NEVER_STORED_CODES:
+        return CANNOT_BE_STORED
     return INVALID_REQUEST if outcome.fault.code in VALIDATION_CODES else INTERNAL
 
 

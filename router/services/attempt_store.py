@@ -1,7 +1,8 @@
 """Stores the attempts of invocations: the record before the call, the usage event at the end (docs/reference/extensions.md#attempt-record).
 
     keep ── publish ack ──> the call ──> meter ── publish ack ──> the record is deleted, and the answer goes out
-     └── none: the call is not made, and for a second no other one
+     └── none: the call is not made, and for a second no other one; once the bucket or the stream has refused for longer than
+         askers wait (it is missing, sealed), they hear that it is of no use to ask again
 
 A record that stands after its deadline is metered by `services.unfinished_invocations`, of whichever instance.
 """
@@ -15,7 +16,7 @@ from contextlib import asynccontextmanager, suppress
 
 import orjson
 
-from router.contracts.decision import OVERLOADED
+from router.contracts.decision import CANNOT_BE_STORED, OVERLOADED
 from router.contracts.held_cost import make_held_notice
 from router.contracts.invocation_record import InvocationRecord, record_bytes
 from router.contracts.usage import UsageEvent, read_usage_event
@@ -26,7 +27,10 @@ from router.core.ids import bucket_prefix
 from router.core.message import Effect
 from router.core.outcome import PublishAck
 from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishAcks
-from router.delivery.api import TOO_LARGE, TOO_LARGE_CODES, JetStream
+from router.delivery.api import JetStream
+from router.delivery.publish_faults import TOO_LARGE as TOO_LARGE_CODE
+from router.delivery.publish_faults import PublishFault, find_fault
+from router.delivery.settlement import BUCKET_REFUSES, TOO_LARGE
 from router.delivery.storing import open_publisher
 from router.operations.observability import LogRateLimit, events, logs
 from router.routing.extensions.failure import InvocationRefused
@@ -37,6 +41,7 @@ from router.routing.reports.invocation_events import (
     make_bill_event,
     make_further_effect,
 )
+from router.services.patience import Patience
 
 log = logs.logger(__name__)
 
@@ -50,11 +55,14 @@ MAX_UNSURE = 10_000  # records of which it is not known whether they are stored
 class AttemptStore:
     """Over one connection. `bucket`: of the records. `on_held`: hears an event whose told cost is above its bound, once it is stored."""
 
-    def __init__(self, jetstream: JetStream, bucket: str, on_held: Callable[[UsageEvent], None], *, now: Clock = steady) -> None:
+    def __init__(
+        self, jetstream: JetStream, bucket: str, on_held: Callable[[UsageEvent], None], *, patience_s: float, now: Clock = steady
+    ) -> None:
         self._jetstream = jetstream
         self._stream = f"KV_{bucket}"
         self._prefix = bucket_prefix(bucket)
         self._on_held = on_held
+        self._records, self._events = Patience(patience_s, now=now), Patience(patience_s, now=now)
         self._now = now
         self._publisher: AckedPublisher | None = None
         self._paused_until = -math.inf
@@ -65,6 +73,17 @@ class AttemptStore:
     def is_paused(self, tenant_id: str) -> bool:
         """Whether what this tenant's provider does could not be metered."""
         return self._now() < self._paused_until or self._paused.get(tenant_id, self._now()) is not None
+
+    def make_refusal(self, err_code: int = 0) -> InvocationRefused:
+        """Why no provider is asked. `err_code`: of a record that is not stored."""
+        if find_fault(err_code) is PublishFault.MESSAGE:
+            return InvocationRefused(
+                CANNOT_BE_STORED, "The record of this invocation is larger than its bucket takes", {"cause": TOO_LARGE}
+            )
+        if self._records.is_over or self._events.is_over:
+            text = "Invocations cannot be metered until an operator mends their bucket or stream"
+            return InvocationRefused(CANNOT_BE_STORED, text, {"cause": BUCKET_REFUSES})
+        return InvocationRefused(OVERLOADED, "Invocations cannot be metered now; try again", {})
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -90,15 +109,17 @@ class AttemptStore:
         if self._publisher is not None:
             effect = self._make_record(record)
             if self._is_too_large(effect):
-                self._pause(_make_too_large(effect), record)
-                raise _make_unmetered()
+                self._pause(_make_too_large(effect), record, self._records)
+                raise self.make_refusal(TOO_LARGE_CODE)
             self._publisher.publish([effect], on_answer)
             result = await kept
             if isinstance(result, PublishAck):
+                self._records.note(is_refused=False)
                 return result.sequence
-            self._pause(result, record)
+            self._pause(result, record, self._records)
             self._doubt(record)
-        raise _make_unmetered()
+            raise self.make_refusal(result.err_code)
+        raise self.make_refusal()
 
     async def meter(self, record: InvocationRecord, event: UsageEvent, *, is_bill: bool, has_other_bill: bool = False) -> bool:
         """Store the event of an attempt; whether it is stored.
@@ -174,8 +195,9 @@ class AttemptStore:
             return NotPublished(effect.subject, 0, "invocations are not served")
         result = _make_too_large(effect) if self._is_too_large(effect) else await self._publisher.publish_and_wait([effect])
         if not isinstance(result, NotPublished):
+            self._events.note(is_refused=False)
             return result[0]
-        self._pause(result, record)
+        self._pause(result, record, self._events)
         return result
 
     def _is_too_large(self, effect: Effect) -> bool:
@@ -183,9 +205,10 @@ class AttemptStore:
         head = HEAD_BYTES + sum(map(len, effect.headers.values())) if effect.headers else HEAD_BYTES
         return len(effect.data) + head > self._jetstream.connection.max_payload
 
-    def _pause(self, result: NotPublished, record: InvocationRecord) -> None:
-        until = self._now() + PAUSE_S
-        if result.err_code in TOO_LARGE_CODES:  # the stream never takes it: its tenant alone waits
+    def _pause(self, result: NotPublished, record: InvocationRecord, patience: Patience) -> None:
+        until, fault = self._now() + PAUSE_S, find_fault(result.err_code)
+        patience.note(is_refused=fault is PublishFault.STREAM)
+        if fault is PublishFault.MESSAGE:  # its tenant alone waits
             self._paused.put(record.tenant_id, until, until, self._now(), owner=record.tenant_id)
         else:
             self._paused_until = until
@@ -204,12 +227,8 @@ class AttemptStore:
             self._unsure[self._prefix + record.key] = None
 
 
-def _make_unmetered() -> InvocationRefused:
-    return InvocationRefused(OVERLOADED, "Invocations cannot be metered now; try again", {})
-
-
 def _make_too_large(effect: Effect) -> NotPublished:
-    return NotPublished(effect.subject, TOO_LARGE, "larger than the server takes")
+    return NotPublished(effect.subject, TOO_LARGE_CODE, "larger than the server takes")
 
 
 def _is_stored(result: PublishAck | NotPublished) -> bool:

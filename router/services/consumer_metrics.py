@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from router.config import Settings
-from router.contracts.alert import CRITICAL, INFO, Alert
+from router.contracts.alert import CRITICAL, INFO, WARNING, Alert
 from router.contracts.decision import INTERNAL, OVERLOADED
 from router.contracts.extract import extract_ids
 from router.contracts.headers import TENANT_ID
@@ -15,7 +15,7 @@ from router.core.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, Publi
 from router.delivery.logging_observer import LoggingObserver
 from router.delivery.processor import ANSWERED_LIVE, REFUSED_SUBJECT
 from router.delivery.settlement import STORAGE_FULL
-from router.delivery.subscription import DEAD_LETTER_OMITTED, DECLINED, SENT_BACK, WAITING
+from router.delivery.subscription import DEAD_LETTER_OMITTED, DECLINED, REFUSED, SENT_BACK, WAITING
 from router.operations.deadletters.original import REPLAY_RUN
 from router.operations.observability import LogRateLimit, Metrics, events, logs
 from router.services.alerts import Alerts
@@ -44,7 +44,7 @@ class ConsumerMetrics(LoggingObserver):
             metrics.decisions[metrics.tenant[""], "", "", "", INTERNAL] += 0
         self._failures = LogRateLimit(every_s=1.0)
         self._without_dead_letter: Message | None = None  # the consumer settles it next
-        for what in (WAITING, SENT_BACK, DECLINED, DEAD_LETTER_OMITTED):
+        for what in (WAITING, SENT_BACK, DECLINED, REFUSED, DEAD_LETTER_OMITTED):
             metrics.storage_refused[durable, what] += 0  # start the series at 0, so that its first event shows as an increase
         self.violations: Violations | None = None  # is told which attempt was settled
         self.newest_ns = 0  # stream time of the message that was settled last
@@ -108,7 +108,8 @@ class ConsumerMetrics(LoggingObserver):
         super().on_storage(cause)
         if cause is not None:
             facts = {"consumer": self._durable, "detail": cause}
-            self._raise(CRITICAL, f"storage_refused:{self._durable}", "A stream is full: messages that must publish to it wait", facts)
+            text = "A stream refuses (see the detail): messages that must publish to it wait"
+            self._raise(CRITICAL, f"storage_refused:{self._durable}", text, facts)
 
     def on_outage(self, cause: str | None) -> None:
         super().on_outage(cause)
@@ -122,6 +123,8 @@ class ConsumerMetrics(LoggingObserver):
         if what == DEAD_LETTER_OMITTED:
             self._without_dead_letter = message
             self._report_omitted(message)
+        elif what == REFUSED:
+            self._report_refused(subject)
         elif what == DECLINED and self._answers:
             count_answer(self._metrics, extract_ids(message).get(TENANT_ID, ""), OVERLOADED)
 
@@ -130,6 +133,13 @@ class ConsumerMetrics(LoggingObserver):
         self._without_dead_letter = message
         self._metrics.storage_refused[self._durable, DEAD_LETTER_OMITTED] += 1
         self._report_omitted(message)
+
+    def _report_refused(self, subject: str) -> None:
+        subject = self._metrics.subject[subject]
+        if self._failures.allow(REFUSED):
+            log.error(events.STORAGE_REFUSED_FOR_GOOD, consumer=self._durable, subject=subject)
+        text = "What a message needs to store is never taken: it is too large, or its stream or bucket is missing or sealed"
+        self._raise(WARNING, f"cannot_be_stored:{self._durable}", text, {"consumer": self._durable, "subject": subject})
 
     def _report_omitted(self, message: Message) -> None:
         if self._failures.allow(DEAD_LETTER_OMITTED):

@@ -15,7 +15,7 @@ from contextlib import suppress
 from router.core.errors import RouterError
 from router.delivery import topology
 from router.delivery.api import JetStream
-from router.delivery.topology import DRIFTED, PAUSED, Difference, Topology
+from router.delivery.topology import DRIFTED, IRREVERSIBLE, PAUSED, Difference, Topology
 from router.operations.observability import ReadinessCheck, events, logs
 
 log = logs.logger(__name__)
@@ -38,7 +38,7 @@ class DriftWatch:
 
     async def look(self) -> None:
         """Compare once, and log each new difference. Raises BrokerUnavailable."""
-        drift = [one for one in await topology.compare(self._jetstream, self._declared) if one.state in (DRIFTED, PAUSED)]
+        drift = [one for one in await topology.compare(self._jetstream, self._declared) if one.state in (DRIFTED, PAUSED, IRREVERSIBLE)]
         for difference in drift:
             if difference not in self._drift:
                 log.error(events.TOPOLOGY_DRIFT, difference=str(difference), mend=self._remedy)

@@ -16,14 +16,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.contracts.assignment import Assignment
-from router.contracts.decision import OVERLOADED
+from router.contracts.decision import CANNOT_BE_STORED, OVERLOADED
 from router.contracts.invocation_record import InvocationRecord, draw_attempt_id
 from router.contracts.money import format_nanos
 from router.contracts.provider import SUCCESS
 from router.contracts.provider_request import ProviderRequest
 from router.core.clock import Clock, steady
 from router.core.crashpoints import crashpoint
-from router.core.errors import BrokerUnavailable, StorageFull
+from router.core.errors import BrokerUnavailable, StorageFull, StorageRefused
+from router.delivery.settlement import BUCKET_REFUSES
 from router.routing.extensions.failure import InvocationRefused
 from router.routing.prices import PricedAttempt, PricedUsage, Pricing
 from router.routing.reports.assignments import AssignmentLookup
@@ -31,6 +32,7 @@ from router.routing.reports.invocation_events import make_attempt_event
 from router.services.assignment_claims import AssignmentClaims
 from router.services.attempt_store import AttemptStore
 from router.services.invocation_budgets import InvocationBudgets, InvocationReservation
+from router.services.patience import Patience
 
 CANCELLED = "cancelled"
 USUAL_OUTPUT_TOKENS = 500  # of an answer, where a request does not allow more
@@ -43,9 +45,12 @@ T = TypeVar("T")
 
 
 class BillingParts(Struct, frozen=True, kw_only=True):
-    """What all bills of a process share. `clock`: the server's. `is_on`: ENABLE_USAGE_PUBLISH."""
+    """What all bills of a process share. `clock`: the server's. `is_on`: ENABLE_USAGE_PUBLISH.
+
+    `patience`: of askers, with the bucket of assignments."""
 
     store: AttemptStore
+    patience: Patience
     claims: AssignmentClaims
     assignments: AssignmentLookup
     budgets: InvocationBudgets
@@ -185,9 +190,20 @@ class InvocationBill:
             return None
         known = assignments.recall(request.request_id)
         if known is None:
-            known = await _ask_or_refuse(assignments.lookup(request.request_id, lambda found: found))
+            known = await self._ask_or_refuse(assignments.lookup(request.request_id, lambda found: found))
         is_its_own = known is not None and (known.tenant_id, known.provider_id) == (request.tenant_id, request.provider_id)
         return known if is_its_own else None
+
+    async def _ask_or_refuse(self, asking: Awaitable[T]) -> T:
+        """Raises InvocationRefused where the bucket of assignments cannot be asked."""
+        patience = self._parts.patience
+        try:
+            answer = await asking
+        except (BrokerUnavailable, StorageFull) as exc:
+            patience.note(is_refused=isinstance(exc, StorageRefused))
+            raise _make_refusal(patience) from exc
+        patience.note(is_refused=False)
+        return answer
 
     async def _take_parts(
         self, record: InvocationRecord, expected: int, assigned: str | None, taken: TakenParts
@@ -210,10 +226,10 @@ class InvocationBill:
     async def _record_and_claim(self, record: InvocationRecord, taken: TakenParts) -> None:
         """At the same time: a router that dies leaves no claim of an attempt that no record tells of."""
         store, claims, assignment_id = self._parts.store, self._parts.claims, record.assignment_id or ""
-        if await _ask_or_refuse(claims.is_reported(assignment_id)):
+        if await self._ask_or_refuse(claims.is_reported(assignment_id)):
             taken.sequence = await store.keep(record)
             return
-        claiming = asyncio.create_task(_ask_or_refuse(claims.claim(assignment_id, record.key)))
+        claiming = asyncio.create_task(self._ask_or_refuse(claims.claim(assignment_id, record.key)))
         try:
             taken.sequence = await store.keep(record)
             await claiming
@@ -255,12 +271,11 @@ class InvocationBill:
             return False
 
 
-async def _ask_or_refuse(asking: Awaitable[T]) -> T:
-    """Raises InvocationRefused where the bucket of assignments cannot be asked."""
-    try:
-        return await asking
-    except (BrokerUnavailable, StorageFull) as exc:
-        raise InvocationRefused(OVERLOADED, "The assignment cannot be looked up now; try again", {}) from exc
+def _make_refusal(patience: Patience) -> InvocationRefused:
+    if patience.is_over:
+        text = "The assignment cannot be looked up until an operator mends its bucket"
+        return InvocationRefused(CANNOT_BE_STORED, text, {"cause": BUCKET_REFUSES})
+    return InvocationRefused(OVERLOADED, "The assignment cannot be looked up now; try again", {})
 
 
 def _read_most_tokens(request: ProviderRequest) -> int:

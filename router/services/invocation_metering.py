@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 
 from router.contracts.provider_request import ProviderRequest
 from router.contracts.usage import INVOKED_TYPE, STREAMED_TYPE
+from router.routing.extensions.failure import InvocationRefused
 from router.services.invocation_bill import BillingParts, InvocationBill
 
 
@@ -30,6 +31,10 @@ class InvocationMetering:
     def is_paused(self, tenant_id: str) -> bool:
         """Whether no provider may be asked for this tenant now."""
         return self._parts.is_on and self._parts.store.is_paused(tenant_id)
+
+    def make_refusal(self) -> InvocationRefused:
+        """Why none may."""
+        return self._parts.store.make_refusal()
 
     def begin(self, request: ProviderRequest, *, is_stream: bool) -> InvocationBill:
         """The bill of an invocation that begins now."""

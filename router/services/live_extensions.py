@@ -44,11 +44,15 @@ class LiveExtensions(LiveBucket[ExtensionEntry]):
     async def load(self) -> None:
         """Load before the first request. If the bucket is unavailable the process starts anyway, and readiness waits for it."""
         try:
-            if self._seed is not None:
-                await seed(ExtensionStore(self.documents), self._seed)
+            await self.seed()
             await super().load()
         except BrokerUnavailable as exc:
             log.error(events.BUCKET_UNAVAILABLE, bucket="extensions", cause=str(exc))
+
+    async def seed(self) -> None:
+        """From the directory of the start, if there was one."""
+        if self._seed is not None:
+            await seed(ExtensionStore(self.documents), self._seed)
 
     def read(self, entry: BucketEntry) -> ExtensionEntry:
         """Raises RouterError for a value that is no entry."""

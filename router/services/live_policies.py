@@ -28,13 +28,19 @@ class LivePolicies(LiveBucket[Policy]):
     def __init__(self, jetstream: JetStream, bucket: str, table: PolicyTable, infos: SharedInfo | None = None) -> None:
         super().__init__(jetstream, bucket, events.POLICY_BROKEN, infos)
         self._table = table
+        self._root: Path | None = None
 
     async def load(self, root: Path | None = None) -> None:
         """Load before the first request; `root`: the directory to seed from. Raises BrokerUnavailable."""
-        if root is not None:
-            await seed(PolicyStore(self.documents), root)
+        self._root = root
+        await self.seed()
         await super().load()
         await self.restore_last_good()
+
+    async def seed(self) -> None:
+        """From the directory of the start, if there was one."""
+        if self._root is not None:
+            await seed(PolicyStore(self.documents), self._root)
 
     def read(self, entry: BucketEntry) -> Policy:
         """Raises Poison or PolicyError for a value that is no policy."""

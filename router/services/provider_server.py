@@ -65,7 +65,6 @@ REFUSALS: Mapping[str, tuple[str, str]] = {
     request_server.FAILED: (INTERNAL, "The invocation could not be handled"),
 }
 NOT_METERED = INTERNAL, "The invocation could not be metered"
-METERING_PAUSED = OVERLOADED, "Invocations cannot be metered now; try again"
 
 
 class StreamReceipt:
@@ -147,7 +146,7 @@ class ProviderServer(RequestServer[ProviderInvocation]):
         if self._tenants and request.tenant_id not in self._tenants:
             return refuse(request.request_id, UNAUTHORIZED, "This tenant is not served here")
         if self._metering.is_paused(request.tenant_id):
-            return refuse(request.request_id, *METERING_PAUSED)
+            return failed_response(request, self._metering.make_refusal(), 0.0)
         if not self._shares.acquire(request.tenant_id):
             return refuse(request.request_id, *REFUSALS[request_server.OVERLOADED])
         return request

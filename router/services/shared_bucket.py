@@ -23,7 +23,7 @@ from router.core.errors import BrokerUnavailable, Conflict, Poison, RouterError
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
 from router.delivery.buckets.entries import BucketEntry
-from router.delivery.buckets.mirror import BucketMirror
+from router.delivery.buckets.mirror import BucketMirror, skip_seeding
 from router.delivery.shared_info import SharedInfo
 from router.operations.observability import LogRateLimit
 
@@ -40,7 +40,7 @@ class SharedBucket(ABC):
 
     def __init__(self, jetstream: JetStream, bucket: str, node_id: str, infos: SharedInfo | None = None) -> None:
         self._documents = DocumentBucket(jetstream, bucket)
-        self._mirror = BucketMirror(jetstream, bucket, self.on_change, infos=infos)
+        self._mirror = BucketMirror(jetstream, bucket, self.on_change, on_replaced=skip_seeding, infos=infos)
         self._node_id = node_id
         self._life = uuid.uuid4().hex
         self._lines = LogRateLimit(every_s=60.0)

@@ -3,7 +3,8 @@
 ensure          at the start: create, compare or trust, as the setting `topology` says
 create_again    a consumer was deleted: create it, unless an operator does
 compare_again   a consumer found its durable, which may have been missing
-run             a child of the tree: every 5 s values for the gauges, and whether there is a quorum; every 30 s a comparison
+run             a child of the tree: every 5 s values for the gauges, and whether there is a quorum; every 30 s a comparison, sooner where
+                something is missing, and that is made where `topology` is create
 check           for readiness
 
 Of several instances one asks the server, and all hear the answer (`delivery.shared_info`).
@@ -37,6 +38,7 @@ WITHOUT_QUORUM_EVERY_S = 1.0
 COMPARE_EVERY = 6  # measurements between two comparisons of the topology
 MAX_AGE_S = 3.5  # of an answer that counts as this round's; less than the shortest time between two rounds of one instance
 MAX_AGE_IN_TROUBLE_S = 0.75
+MENDS = {topology.PAUSED: "nats consumer resume", topology.IRREVERSIBLE: "nats stream rm, then router topology apply"}
 
 
 class MeasuredConsumers(Protocol):
@@ -58,6 +60,7 @@ class TopologyMonitor:
         self.jetstream = jetstream
         self.infos = SharedInfo(jetstream)
         self.drift: Sequence[Difference] = ()
+        self._is_missing = False  # something declared, in the last round
         self.without_quorum: str | None = None  # why something declared can store nothing now
         self._declared = declared
         self._metrics = metrics
@@ -100,8 +103,7 @@ class TopologyMonitor:
         drift = [one for one in drift if one.state != topology.WIDENED]
         for difference in drift:
             if difference not in self.drift:
-                mend = "router topology apply" if difference.state != topology.PAUSED else "nats consumer resume"
-                log.error(events.TOPOLOGY_DRIFT, difference=str(difference), mend=mend)
+                log.error(events.TOPOLOGY_DRIFT, difference=str(difference), mend=MENDS.get(difference.state, "router topology apply"))
         self.drift = tuple(drift)
 
     async def run(self) -> None:
@@ -120,7 +122,7 @@ class TopologyMonitor:
                 await self._on_no_quorum(exc)
                 return
             self._on_quorum()
-            if self._mode != "off" and (self.drift or compares):
+            if self._mode != "off" and (self.drift or compares or self._is_missing):
                 await self._compare()
 
     async def _on_no_quorum(self, exc: NoLeader) -> None:
@@ -144,6 +146,7 @@ class TopologyMonitor:
 
         Without a quorum the first call is the last. Those of all streams are made together: they wake the server once, and the other
         instances hear all answers before they begin rounds of their own, also where the machine is busy."""
+        self._is_missing = False
         for consumer in self._declared.consumers:
             await self._measure_consumer(consumer)
         done = await asyncio.gather(*(self._measure_stream(stream.name) for stream in self._declared.streams), return_exceptions=True)
@@ -152,12 +155,16 @@ class TopologyMonitor:
 
     async def _compare(self) -> None:
         infos = RecentInfo(self.infos, MAX_AGE_IN_TROUBLE_S if self.drift else MAX_AGE_S)
-        self._report_drift(await topology.compare(infos, self._declared))
+        found = await topology.compare(infos, self._declared)
+        self._report_drift(found)
+        if self._mode == "create" and any(one.state == topology.MISSING for one in found):
+            self._report_drift(await topology.create(self.jetstream, self._declared))
 
     async def _measure_stream(self, stream: str) -> None:
         """Measure how full a stream is: a full one with `discard = new` refuses messages, and the consumer that publishes them pauses."""
         info = await self.infos.stream(stream, self._max_age)
         if info is None:
+            self._is_missing = True
             return
         require_quorum(f"stream {stream}", info)
         self._metrics.stream_bytes.set(info["state"]["bytes"], stream)

@@ -53,9 +53,14 @@ async def test_an_id_that_stands_there_already_is_a_duplicate_of_the_first(place
     assert (publish_ack.is_duplicate, publish_ack.sequence, await place.last_sequence(place.out)) == (True, 1, 1)
 
 
+async def test_what_is_above_the_limit_of_the_connection_is_refused_and_never_sent(place: WorkStreams, publisher: AckedPublisher) -> None:
+    refusal = await refused(publisher, Effect(place.effects, b"x" * place.jetstream.connection.max_payload, "a"))
+    assert (refusal.err_code, refusal.cause, publisher.pending) == (10054, "it is larger than the connection allows", 0)
+
+
 async def test_a_subject_that_no_stream_takes_is_refused_at_once(publisher: AckedPublisher) -> None:
     refusal = await refused(publisher, Effect("not.bound", b"1", "a"))
-    assert (refusal.subject, refusal.err_code, refusal.cause) == ("not.bound", 0, "no stream takes this subject")
+    assert (refusal.subject, refusal.err_code, refusal.cause) == ("not.bound", 10059, "no stream takes this subject")
 
 
 async def test_a_streams_refusal_carries_its_number(place: WorkStreams, publisher: AckedPublisher) -> None:
@@ -66,7 +71,7 @@ async def test_a_streams_refusal_carries_its_number(place: WorkStreams, publishe
 async def test_one_refusal_refuses_the_bundle_and_is_told_once(place: WorkStreams, publisher: AckedPublisher) -> None:
     told: list[object] = []
     publisher.publish([Effect("not.bound", b"", "a"), Effect(place.effects, b"", "b")], told.append)
-    await until(lambda: not publisher.pending)
+    await until(lambda: bool(told) and not publisher.pending)
     assert [type(result) for result in told] == [NotPublished]
 
 

@@ -9,6 +9,7 @@ from router.core.message import Effect
 from router.delivery.acked_publisher import NotPublished, PublishAcks
 from router.delivery.api import JetStream
 from router.delivery.atomic_publisher import BATCH_HAS_DUPLICATE, BATCH_INCOMPLETE, BATCHES_NOT_ENABLED, AtomicPublisher
+from router.delivery.publish_faults import NO_STREAM, TOO_LARGE
 from tests.support.delivery import FakeConnection, WorkStreams, some_work_streams
 from tests.support.waiting import until
 
@@ -67,13 +68,20 @@ async def test_a_message_that_the_stream_would_not_take_refuses_the_whole_batch(
     assert await refused(batches, some) == BATCH_INCOMPLETE
 
 
+async def test_a_message_above_the_connections_limit_is_sent_in_no_batch(batches: AtomicPublisher, prefix: str) -> None:
+    """The server would close the connection, and all that waits for publish acks would wait in vain."""
+    some = [*effects(prefix, "a"), *effects(prefix, "b", data=b"x" * 1024 * 1024)]
+    assert await refused(batches, some) == TOO_LARGE
+    assert batches._connection.is_connected
+
+
 async def test_a_stream_that_knows_no_batches_says_so(batches: AtomicPublisher, place: WorkStreams, prefix: str) -> None:
     await place.jetstream.ask(f"STREAM.CREATE.{prefix}B", {"name": f"{prefix}B", "subjects": [f"{prefix}.b"], "storage": "file"})
     assert await refused(batches, [Effect(f"{prefix}.b", b"x", one) for one in "ab"]) == BATCHES_NOT_ENABLED
 
 
 async def test_a_subject_that_no_stream_takes_is_not_stored(batches: AtomicPublisher, prefix: str) -> None:
-    assert await refused(batches, [Effect(f"{prefix}.nowhere", b"x", one) for one in "ab"]) == 0
+    assert await refused(batches, [Effect(f"{prefix}.nowhere", b"x", one) for one in "ab"]) == NO_STREAM
 
 
 async def test_a_server_that_knows_no_batches_says_so_by_its_publish_ack() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from router.core.errors import BrokerUnavailable
+from router.core.errors import BrokerUnavailable, StorageRefused
 from router.core.message import Message, Reply
 from router.core.outcome import Done, Fault, Outcome, Retry
 from router.delivery.in_flight import MessageState
@@ -20,13 +20,14 @@ class Bucket:
 
     def __init__(self) -> None:
         self.is_away = True
+        self.cause: BrokerUnavailable = BrokerUnavailable("bucket B: no answer")
         self.calls = 0
 
     def handle(self, message: Message) -> Outcome:
         if message.data:
             self.calls += 1
             if self.is_away:
-                raise BrokerUnavailable("bucket B: no answer")
+                raise self.cause
         return Done()
 
 
@@ -41,6 +42,23 @@ async def test_a_message_that_needs_it_waits_and_the_others_are_settled() -> Non
         await until(lambda: bench.acks(1) == [ACK])
         assert bench.processor.outages.cause is None
         assert bench.watcher.outages == ["bucket B: no answer", None]
+
+
+async def test_a_missing_bucket_holds_back_only_what_needs_it_and_a_silent_one_pauses_the_subscription() -> None:
+    """An election ends silence; a missing or sealed bucket may last until an operator acts."""
+    bucket = Bucket()
+    async with a_processor(bucket.handle, store_retry=0.001, waits_alone_for_refusal=True, max_waiting=2) as bench:
+        bench.take(1, data=b"needs it")
+        assert not bench.pause_switch.is_open
+        bucket.cause = StorageRefused("there is no bucket B")
+        await until(lambda: bench.pause_switch.is_open)
+        bench.take(2)
+        assert (bench.acks(1), bench.acks(2)) == ([], [ACK])
+        bucket.cause = BrokerUnavailable("bucket B: no answer")
+        await until(lambda: not bench.pause_switch.is_open)
+        assert bench.watcher.outages == ["there is no bucket B", None]
+        bucket.is_away = False
+        await until(lambda: bench.acks(1) == [ACK] and bench.pause_switch.is_open)
 
 
 async def test_one_message_tries_again_for_all_that_wait() -> None:

@@ -157,3 +157,48 @@ async def test_a_durable_that_an_operator_paused_differs_and_apply_leaves_it_pau
     assert str(found).endswith(f"is paused until 2099-01-01T00:00:00Z: `nats consumer resume {place.stream} {place.durable}`")
     assert await apply(place.jetstream, wanted) == []
     assert [one.state for one in await compare(place.jetstream, wanted)] == [PAUSED]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("max_msg_size", 1000),
+        ("discard_new_per_subject", True),
+        ("republish", {"src": ">", "dest": "copied.>", "headers_only": False}),
+        ("subject_transform", {"src": ">", "dest": "renamed.>"}),
+    ],
+)
+async def test_what_refuses_copies_or_renames_messages_is_a_difference_that_apply_ends(
+    place: WorkStreams, field: str, value: object
+) -> None:
+    wanted = only_stream(place, discard="new", max_per_subject=5)
+    await place.jetstream.ask(f"STREAM.CREATE.{place.stream}", {**wanted.streams[0].to_json(), field: value})
+    (drift,) = await compare(place.jetstream, wanted)
+    assert (drift.state, list(drift.fields)) == ("drifted", [field])
+    await apply(place.jetstream, wanted)
+    assert await compare(place.jetstream, wanted) == []
+
+
+@pytest.mark.parametrize("field", ["sealed", "deny_delete", "deny_purge"])
+async def test_what_the_server_never_undoes_is_named_with_a_remedy_that_works_and_hinders_no_other(place: WorkStreams, field: str) -> None:
+    wanted = with_consumer(place)
+    await place.jetstream.ask(f"STREAM.CREATE.{place.stream}", wanted.streams[0].to_json())
+    await place.jetstream.ask(f"STREAM.UPDATE.{place.stream}", {**wanted.streams[0].to_json(), field: True})
+    drift, missing = await compare(place.jetstream, wanted)
+    assert (drift.state, missing.state) == ("irreversible", "missing")
+    assert list(drift.fields) == [field]
+    assert f"`nats stream rm {place.stream}`, then `router topology apply`" in str(drift)
+    with pytest.raises(BrokerRefused, match="nats stream rm"):
+        await apply(place.jetstream, wanted)
+    assert [one.name for one in await compare(place.jetstream, wanted)] == [place.stream]
+    await place.jetstream.ask(f"STREAM.DELETE.{place.stream}")
+    await apply(place.jetstream, wanted)
+    assert await compare(place.jetstream, wanted) == []
+
+
+async def test_a_bucket_that_the_nats_tool_made_is_as_declared(place: WorkStreams) -> None:
+    """Its `deny_delete` hinders no key."""
+    name = f"KV_{place.stream}"
+    wanted = Topology((replace(bucket(place.stream), name=name),))
+    await place.jetstream.ask(f"STREAM.CREATE.{name}", {**wanted.streams[0].to_json(), "deny_delete": True})
+    assert await compare(place.jetstream, wanted) == []

@@ -10,7 +10,7 @@ ROOMS = {
 # Tests of one room stand in a folder of its name; these are of all rooms, or of none.
 TESTS_OF_ALL = {
     *("bench", "canaries", "clients", "conformance", "deploy", "docs", "faults", "fuzz", "house", "money", "neighbours"),
-    *("security", "stories", "strategies", "support"),
+    *("refusals", "security", "stories", "strategies", "support"),
 }
 
 

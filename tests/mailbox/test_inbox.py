@@ -190,7 +190,7 @@ async def test_while_dead_letters_cannot_be_stored_nothing_is_marked_or_acknowle
     async with an_inbox(broker.url, dsn, poison) as running, record_acks(broker.url) as heard:
         await nc.jetstream().delete_stream("SEA_DLQ")
         await publish(nc, [1])
-        await until(lambda: running.inbox.consumer.health.paused_for)
+        await until(lambda: running.inbox.consumer.health.waits_for)
         assert (await row_of(dsn, 1), "+ACK" in heard.of(1)) == ((False, 1, None), False)
         async with connected(broker.url) as connection:
             await create_streams(JetStream(connection), letters_stream("sea"))

@@ -24,6 +24,14 @@ def test_its_figures_are_its_metrics(tmp_path: Path) -> None:
     assert told == {"applied": 5, "duplicates": 0, "dead": 3, "given_up": 2, "rescued": 1}
 
 
+def test_a_consumer_of_which_some_messages_wait_is_named_and_it_is_not_ready(tmp_path: Path) -> None:
+    runtime, pages = pages_of(tmp_path)
+    (durable,) = runtime.durables
+    runtime.stats.waiting.add(durable)
+    check = pages._checks()["consumers"]
+    assert (check.ok, check.detail) == (False, f"some messages wait for a stream that refuses, the others go on: {durable}")
+
+
 def test_a_consumer_that_waits_is_named_and_it_is_not_ready(tmp_path: Path) -> None:
     runtime, pages = pages_of(tmp_path)
     (durable,) = runtime.durables

@@ -17,7 +17,8 @@ from router.contracts.usage import USAGE_SUBJECT, UsageEvent, assignment_identit
 from router.core.errors import BrokerUnavailable
 from router.core.message import Effect
 from router.delivery.acked_publisher import NotPublished, PublishCallback
-from router.delivery.api import TOO_LARGE_CODES, JetStream
+from router.delivery.api import JetStream
+from router.delivery.publish_faults import SEALED, TOO_LARGE, TOO_LARGE_CODES
 from router.delivery.topology import bucket
 from router.routing.extensions.failure import InvocationRefused
 from router.routing.prices import PricedUsage
@@ -41,7 +42,7 @@ class Bench:
         self.bucket, self.assignments, self.usage = f"{prefix}_INVOCATIONS", f"{prefix}_KNOWN", f"{prefix}_USAGE"
         self.held_stream = f"{prefix}_HELD"
         self.held: list[UsageEvent] = []
-        self.store = AttemptStore(jetstream, self.bucket, self.held.append)
+        self.store = AttemptStore(jetstream, self.bucket, self.held.append, patience_s=0.0)
         self.claims = AssignmentClaims(jetstream, self.assignments, self.bucket)
         self.now = NOW
         self.unfinished = UnfinishedInvocations(
@@ -363,6 +364,38 @@ async def test_what_the_server_takes_from_no_client_is_not_sent_and_pauses_its_t
     assert not await bench.store.meter(kept, an_event(kept), is_bill=False)
     assert [bench.store.is_paused(tenant) for tenant in ("hog", "kept", "quiet")] == [True, True, False]
     assert (await bench.count_records(), await bench.read_events()) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("err_code", "told"),
+    [
+        (TOO_LARGE, ("cannot_be_stored", {"cause": "too_large"})),
+        (SEALED, ("cannot_be_stored", {"cause": "bucket_refuses"})),
+        (0, ("overloaded", {})),
+    ],
+)
+async def test_a_code_says_again_only_where_again_is_of_use(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, err_code: int, told: tuple[str, dict[str, str]]
+) -> None:
+    """Its patience is 0 s here."""
+    publisher = bench.store._publisher
+    assert publisher is not None
+    monkeypatch.setattr(publisher, "publish", _refuse(err_code))
+    with pytest.raises(InvocationRefused) as refused:
+        await bench.store.keep(a_record())
+    assert (refused.value.code, refused.value.details) == told
+
+
+async def test_a_bucket_that_takes_records_again_is_not_held_against_later_ones(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    publisher = bench.store._publisher
+    assert publisher is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(publisher, "publish", _refuse(SEALED))
+        with pytest.raises(InvocationRefused):
+            await bench.store.keep(a_record())
+    assert bench.store.make_refusal().code == "cannot_be_stored"
+    await bench.store.keep(a_record())
+    assert bench.store.make_refusal().code == "overloaded"
 
 
 async def test_a_record_of_which_nothing_is_known_is_deleted_for_its_call_is_not_made(

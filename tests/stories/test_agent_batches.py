@@ -81,7 +81,7 @@ async def test_an_id_that_stands_there_refuses_its_batch_and_is_not_stored_again
 
 
 async def test_a_batch_that_the_stream_refuses_acknowledges_nothing_until_it_is_stored(nc: Client, broker: Broker, tmp_path: Path) -> None:
-    """MF-4: the stream is full; the consumer pauses, and goes on where it was once there is room."""
+    """MF-4: the stream is full; its messages wait, and go on where they were once there is room."""
     store = tmp_path / "w.db"
     await _streams(broker.url, store)
     async with connected(broker.url) as connection:
@@ -89,7 +89,7 @@ async def test_a_batch_that_the_stream_refuses_acknowledges_nothing_until_it_is_
         await publish_commands(nc, range(MANY))
         await _with_limit(jetstream, 40)
         async with an_agent(broker.url, store, ack_wait=30.0) as agent:
-            await until(lambda: agent.stats.paused)
+            await until(lambda: agent.stats.waiting)
             commands: dict[str, Any] = await jetstream.stream("MESHFORGE_COMMANDS") or {}
             assert MANY - commands["state"]["messages"] <= 40
             await _with_limit(jetstream, -1)

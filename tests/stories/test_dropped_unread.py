@@ -24,7 +24,7 @@ async def test_requests_that_are_pushed_out_of_a_full_stream_are_counted_logged_
         async with a_router(settings) as router:
             await nc.jetstream().delete_stream(settings.streams.dlq.name)
             await nc.publish(settings.decide.subject, b"its dead letter cannot be stored")
-            await until(lambda: has_metric(router.ready.http, "router_consumer_paused", 1))
+            await until(lambda: has_metric(router.ready.http, "router_storage_waiting", 1))
             for number in range(200):
                 await nc.publish(settings.decide.subject, a_request(number))
             await until(lambda: _is_stored(nc, settings, 201))

@@ -26,14 +26,15 @@ def _settings(nats_url: str, prefix: str, **more: object) -> Settings:
     return settings_for(nats_url, prefix, **{**FAST, "results__ack_wait_ms": 3_000, **more})
 
 
-async def test_without_their_stream_the_consumer_pauses_and_all_is_metered_after_repair(nc: Client, nats_url: str, prefix: str) -> None:
-    """Issue 3, story 3: the stream is gone."""
-    settings = _settings(nats_url, prefix)
+async def test_without_their_stream_results_wait_and_all_is_metered_after_repair(nc: Client, nats_url: str, prefix: str) -> None:
+    """Issue 3, story 3: the stream is gone, and the router makes none again."""
+    settings = _settings(nats_url, prefix, topology="check")
+    await make_topology(settings)
     alarms = await AlertRecorder.heard_on(nc)
     async with a_router(settings) as router:
         await nc.jsm().delete_stream(settings.streams.usage.name)
         await _report_all(nc, settings)
-        await _is_told(settings, router, alarms, "subscription_paused", "router_consumer_paused")
+        await _is_told(settings, router, alarms, "storage_refused", "router_storage_waiting")
         await _nothing_is_lost_while_it_lasts(nc, settings, router)
         await make_topology(settings)
         await _all_is_metered(nc, settings, router)

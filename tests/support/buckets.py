@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
 from router.delivery.buckets.entries import BucketEntry
-from router.delivery.buckets.mirror import BucketMirror
+from router.delivery.buckets.mirror import BucketMirror, skip_seeding
 from router.delivery.connection import Connection
 from router.delivery.shared_info import SharedInfo
 from router.delivery.topology import Topology, bucket, create
@@ -49,7 +49,7 @@ class Mirror:
         self.told: list[dict[str, bytes]] = []
         jetstream = JetStream(connection)
         self.infos = SharedInfo(jetstream) if has_infos else None
-        self.watched = BucketMirror(jetstream, name, self._changed, again_s=again_s, infos=self.infos)
+        self.watched = BucketMirror(jetstream, name, self._changed, on_replaced=skip_seeding, again_s=again_s, infos=self.infos)
 
     def _changed(self, entries: Mapping[str, BucketEntry]) -> None:
         self.told.append({key: entry.value for key, entry in entries.items()})

@@ -47,6 +47,7 @@ class FakeConnection:
         self.faults: list[BaseException] = []
         self.is_connected = True
         self.is_behind = False
+        self.max_payload = 1024 * 1024
         self.reconnect_count = 0
         self.early_writes = 0
         self.callbacks: dict[str, Callable[..., None]] = {}

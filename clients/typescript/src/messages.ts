@@ -171,7 +171,7 @@ export interface RouteAnswerRefused {
   ok: false;
   error: {
     /**
-     * one of assignment_skipped, budget_exceeded, deadline_exceeded, decision_failed, expired, extension_error, extension_not_found, extension_timeout, extension_unavailable, internal, invalid_request, message_id_taken, overloaded, policy_not_found, post_processor_failed, pre_processor_failed, rate_limit_exceeded, rejected, unauthorized, unknown_field, validator_blocked; `router explain CODE` explains it
+     * one of assignment_skipped, budget_exceeded, cannot_be_stored, deadline_exceeded, decision_failed, expired, extension_error, extension_not_found, extension_timeout, extension_unavailable, internal, invalid_request, message_id_taken, overloaded, policy_not_found, post_processor_failed, pre_processor_failed, rate_limit_exceeded, rejected, unauthorized, unknown_field, validator_blocked; `router explain CODE` explains it
      */
     code: string;
     message: string;

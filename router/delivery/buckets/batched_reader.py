@@ -18,10 +18,11 @@ from msgspec import Struct
 
 from router.core.clock import steady
 from router.core.deferred import Deferred
-from router.core.errors import BrokerUnavailable
+from router.core.errors import BrokerUnavailable, RouterError
 from router.core.ids import bucket_prefix
-from router.delivery.api import JetStream
+from router.delivery.api import EXPLAIN_S, JetStream
 from router.delivery.buckets.leader_reads import DELETE_OPERATIONS, Found, LeaderReads, resolve_all
+from router.delivery.buckets.unavailable import missing_bucket
 from router.delivery.frame_parser import parse_head
 
 AGAIN_AFTER_S = 0.25  # without an answer: a copy that vanished gets a third of the requests
@@ -48,7 +49,9 @@ class BatchedKvReader:
     """Reads of one bucket over one connection."""
 
     def __init__(self, jetstream: JetStream, bucket: str, timeout_s: float = 5.0) -> None:
+        self._jetstream = jetstream
         self._connection = jetstream.connection
+        self._bucket = bucket
         self._api = f"{jetstream.prefix}.DIRECT.GET.KV_{bucket}"
         self._prefix = bucket_prefix(bucket)
         self._leader_reads = LeaderReads(jetstream, bucket)
@@ -59,6 +62,8 @@ class BatchedKvReader:
         self._count = 0
         self._inbox: str | None = None
         self._opening: asyncio.Task[None] | None = None
+        self._asking: asyncio.Task[bool] | None = None  # whether the bucket is missing
+        self._explaining: set[asyncio.Task[None]] = set()
 
     def find(self, key: str) -> Deferred[bytes | None]:
         """The record under the key. It ends with BrokerUnavailable when the bucket is missing or silent, and always in time."""
@@ -163,7 +168,26 @@ class BatchedKvReader:
     def _fail(self, inbox: str, cause: str) -> None:
         request = self._requested.pop(inbox, None)
         if request is not None:
-            self._refuse(cause, request.waiting)
+            task = asyncio.get_running_loop().create_task(self._explain(cause, request.waiting))
+            self._explaining.add(task)
+            task.add_done_callback(self._explaining.discard)
+
+    async def _explain(self, cause: str, asked: _Waiting) -> None:
+        """No server answers for a bucket that is missing: its stream is asked for, once for all that wait."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.get_running_loop().create_task(self._is_missing())
+        if not await asyncio.shield(self._asking):
+            self._refuse(cause, asked)
+            return
+        for found in chain.from_iterable(asked.values()):
+            found.resolve(missing_bucket(self._bucket))
+
+    async def _is_missing(self) -> bool:
+        try:
+            async with asyncio.timeout(EXPLAIN_S):
+                return await self._jetstream.stream(f"KV_{self._bucket}") is None
+        except (RouterError, TimeoutError):
+            return False
 
     def _refuse(self, cause: str, asked: _Waiting) -> None:
         for found in chain.from_iterable(asked.values()):

@@ -6,12 +6,13 @@ Every write names the revision that it replaces, and the server compares. A buck
 
 from __future__ import annotations
 
-from router.core.errors import BrokerRefused, Conflict, Poison, StorageFull
+from router.core.errors import BrokerRefused, Conflict, StorageFull, TooLargeToStore
 from router.core.ids import bucket_prefix
-from router.delivery.api import STORAGE_FULL_CODES, TOO_LARGE_CODES, WRONG_LAST_SEQUENCE, JetStream, nanos
+from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream, nanos
 from router.delivery.buckets.entries import BucketEntry, DeletedKey, read_entry
 from router.delivery.buckets.unavailable import unavailable_bucket
 from router.delivery.buckets.watcher import KvWatcher
+from router.delivery.publish_faults import STORAGE_FULL_CODES, TOO_LARGE_CODES
 
 PURGE = {"KV-Operation": "PURGE", "Nats-Rollup": "sub"}
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
@@ -88,7 +89,7 @@ class DocumentBucket:
 
     async def _write(self, key: str, value: bytes, headers: dict[str, str], last: int) -> int:
         if not self.has_room_for(value):
-            raise Poison("the document is larger than the connection allows")
+            raise TooLargeToStore("the document is larger than the connection allows")
         try:
             answer = await self._jetstream.publish(
                 self._jetstream.write_subject(self._prefix + key), value, {**headers, EXPECTED: str(last)}
@@ -97,7 +98,7 @@ class DocumentBucket:
             if exc.err_code in WRONG_LAST_SEQUENCE:
                 raise Conflict(f"{key} was written by another client") from exc
             if exc.err_code in TOO_LARGE_CODES:
-                raise Poison("the document is larger than its bucket allows") from exc
+                raise TooLargeToStore("the document is larger than its bucket allows") from exc
             if exc.err_code in STORAGE_FULL_CODES:
                 raise StorageFull(f"bucket {self.bucket} is full") from exc
             raise unavailable_bucket(self.bucket, exc) from None

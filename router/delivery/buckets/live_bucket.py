@@ -48,7 +48,7 @@ class LiveBucket(ABC, Generic[T]):
 
     def __init__(self, jetstream: JetStream, bucket: str, unreadable: str, infos: SharedInfo | None = None) -> None:
         self.documents = DocumentBucket(jetstream, bucket)
-        self._mirror = BucketMirror(jetstream, bucket, self.on_change, infos=infos)
+        self._mirror = BucketMirror(jetstream, bucket, self.on_change, on_replaced=self.seed, infos=infos)
         self._unreadable = unreadable
         self._states: dict[str, DocumentState[T]] = {}
         self._large: dict[str, BucketEntry] = {}  # to be read in the thread
@@ -61,6 +61,9 @@ class LiveBucket(ABC, Generic[T]):
     @abstractmethod
     def install(self, values: Sequence[T]) -> None:
         """All values, after each change. It must not raise."""
+
+    async def seed(self) -> None:
+        """Write what a start seeds, also into a bucket that was made anew. Raises BrokerUnavailable."""
 
     @property
     def check(self) -> ReadinessCheck:

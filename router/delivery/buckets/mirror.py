@@ -16,7 +16,7 @@ and for ever after its bucket was made again (docs/reference/contracts.md#bucket
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 
@@ -39,19 +39,34 @@ ARRIVAL_S = 2.0  # a change that an info tells of has come by then; infos of oth
 RETRY_FIRST_S, RETRY_MOST_S = 0.25, 3.0
 
 OnChange = Callable[[Mapping[str, BucketEntry]], None]
+OnReplaced = Callable[[], Awaitable[None]]
+
+
+async def skip_seeding() -> None:
+    """For a bucket that a process fills with what it learns."""
 
 
 class BucketMirror:
-    """A mirror of one bucket. `on_change` is called on the event loop with all entries, and must not raise."""
+    """A mirror of one bucket. `on_change` is called on the event loop with all entries, and must not raise.
+
+    `on_replaced` is awaited before the entries of a bucket that was made anew are taken over; where it raises, it is called again."""
 
     def __init__(
-        self, jetstream: JetStream, bucket: str, on_change: OnChange, *, again_s: float = REREAD_EVERY_S, infos: SharedInfo | None = None
+        self,
+        jetstream: JetStream,
+        bucket: str,
+        on_change: OnChange,
+        *,
+        on_replaced: OnReplaced,
+        again_s: float = REREAD_EVERY_S,
+        infos: SharedInfo | None = None,
     ) -> None:
         self._jetstream = jetstream
         self._infos = infos if infos is not None else SharedInfo(jetstream)
         self._heartbeat_s = RARE_HEARTBEAT_S if infos is not None else None
         self._bucket = bucket
         self._on_change = on_change
+        self._on_replaced = on_replaced
         self._again_s = again_s
         self._table: dict[str, BucketEntry] | None = None  # None: never listed
         self._watcher: KvWatcher | None = None
@@ -140,18 +155,24 @@ class BucketMirror:
         except BaseException:  # also a cancellation: the new watcher must not stay open
             await following.close()
             raise
+        if self._created and self._created != following.created:
+            await following.close()
+            await self._take_over(following.created)
+            return
+        self._created = following.created
         before, self._watcher = self._watcher, following
         self._looked_at = steady()
         self._state = following.state
-        self._identify(following.created)
         self._install(table)
         if before is not None:
             await before.close()
 
-    def _identify(self, created: str) -> None:
-        if self._created and self._created != created:
-            log.warning(events.BUCKET_REPLACED, bucket=self._bucket, created=created)
+    async def _take_over(self, created: str) -> None:
+        """Another bucket of this name: the last known state serves until what is to be seeded stands in it."""
+        await self._on_replaced()
+        log.warning(events.BUCKET_REPLACED, bucket=self._bucket, created=created)
         self._created = created
+        await self._list()
 
     def _install(self, table: dict[str, BucketEntry]) -> None:
         self._clear_cause()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from router.core.errors import BrokerRefused, BrokerUnavailable, NotFound
+from router.core.errors import BrokerRefused, BrokerUnavailable, NotFound, StorageRefused
 from router.delivery.api import STREAM_NOT_FOUND
+from router.delivery.publish_faults import PublishFault, find_fault
 
 
 def missing_bucket(bucket: str) -> NotFound:
@@ -12,4 +13,7 @@ def missing_bucket(bucket: str) -> NotFound:
 
 def unavailable_bucket(bucket: str, exc: BrokerRefused) -> BrokerUnavailable:
     """The error that a server's refusal means for the reader of the bucket."""
-    return missing_bucket(bucket) if exc.err_code == STREAM_NOT_FOUND else BrokerUnavailable(f"bucket {bucket}: {exc}")
+    if exc.err_code == STREAM_NOT_FOUND:
+        return missing_bucket(bucket)
+    refuses = StorageRefused if find_fault(exc.err_code) is PublishFault.STREAM else BrokerUnavailable
+    return refuses(f"bucket {bucket}: {exc}")

@@ -58,6 +58,8 @@ def consumer_options_of(rules: InboxRules) -> ConsumerOptions:
         max_delayed=rules.max_ack_pending,
         slots=rules.max_ack_pending,
         store_retry=rules.store_retry,
+        max_waiting=max(1, rules.max_ack_pending // 4),
+        pauses_above=True,  # the server counts each message that is sent back, and gives it up
     )
 
 

@@ -22,13 +22,13 @@ from router.core.ids import subject_matcher
 from router.core.message import Effect
 from router.core.outcome import PublishAck
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
-from router.delivery.api import TOO_LARGE_CODES, JetStream
+from router.delivery.api import JetStream
 from router.delivery.atomic_publisher import BATCHES_NOT_ENABLED, AtomicPublisher
+from router.delivery.publish_faults import NO_STREAM, SEALED, SERVER_CODES, STORAGE_FULL_CODES, TOO_LARGE_CODES
 from router.delivery.storing import open_publisher
 
 MSG_ID = "Nats-Msg-Id"
-# No answer; no room (memory, storage, account, stream); no leader; JetStream off: these pass, or an operator ends them.
-AWAY = frozenset({0, 10002, 10008, 10023, 10028, 10039, 10047, 10076, 10077})
+AWAY = SERVER_CODES | STORAGE_FULL_CODES | {NO_STREAM, SEALED}  # these pass, or an operator ends them
 
 
 class PublishRefused(Struct, frozen=True):
@@ -124,9 +124,8 @@ class NatsJetStreamPublisher:
 
     def _refusal(self, answer: NotPublished, has_neighbours: bool) -> PublishResult:
         """An unknown refusal is the event's own only if other events were stored with it."""
-        if not answer.err_code and not self._is_bound(answer.subject):
+        if answer.err_code in (0, NO_STREAM) and not self._is_bound(answer.subject):
             return PublishRefused(f"{answer.subject} is no subject of the stream")
-        # What is too large for this stream: the only refusal that is certainly the message's own.
         if answer.err_code in TOO_LARGE_CODES or (has_neighbours and answer.err_code not in AWAY):
             return PublishRefused(f"the stream refused it: JetStream error {answer.err_code}")
         return PublishUnavailable(answer.cause)

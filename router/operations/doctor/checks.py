@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from router.delivery.topology import MISSING, PAUSED, WIDENED
+from router.delivery.topology import IRREVERSIBLE, MISSING, PAUSED, WIDENED
 from router.operations.doctor.backlog import consumer_distance, consumer_lag
 from router.operations.doctor.capacity import hours_until_full
 from router.operations.doctor.cluster import followers, leaders, lost_server, quorum
 from router.operations.doctor.facts import Facts, StreamFacts
 from router.operations.doctor.finding import Finding, fail, ok, span, warn
 from router.operations.doctor.partitions import partitions
-from router.operations.doctor.storage import storage
+from router.operations.doctor.storage import account_limits, storage
 
 _TURN_ON = "add `jetstream {}` to the server's configuration, or enable the account"
 OLDEST_SERVER = (2, 11, 0)
@@ -89,6 +89,8 @@ def topology(facts: Facts) -> Iterator[Finding]:
             yield fail("topology", str(difference), "start a router with topology = create, or run `router topology apply`")
         elif difference.state == WIDENED:
             yield warn("topology", str(difference), "once the backlog is handled, run `router topology apply` (docs/how-to/two-places.md)")
+        elif difference.state == IRREVERSIBLE:
+            yield fail("topology", str(difference), f"`router backup DIR`, `nats stream rm {difference.name}`, `router topology apply`")
         elif difference.state != PAUSED:  # the check of that consumer tells
             yield fail("topology", str(difference), "change the setting, or run `router topology apply`")
     if not facts.differences and not facts.denied:
@@ -175,6 +177,7 @@ CHECKS: tuple[Check, ...] = (
     followers,
     lost_server,
     storage,
+    account_limits,
     dedupe_windows,
     other_places,
     hours_until_full,

@@ -16,7 +16,7 @@ from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.server_pause import describe_pause
 from router.delivery.topology import NANOS_PER_S, ConsumerSpec, StreamSpec, Topology, compare
 from router.operations.doctor.collect_partitions import PartitionedSubject, list_partition_facts
-from router.operations.doctor.facts import ConsumerFacts, Facts, Origin, ServerFacts, StreamFacts, ViolationFacts
+from router.operations.doctor.facts import AccountCount, ConsumerFacts, Facts, Origin, ServerFacts, StreamFacts, ViolationFacts
 from router.operations.doctor.monitor import ServerStates, find_sync_mode, read_group, read_servers, read_storage
 
 T = TypeVar("T")
@@ -102,7 +102,11 @@ async def _ask_account(jetstream: JetStream, facts: ServerFacts) -> ServerFacts:
         return replace(facts, why_not=str(exc))
     except (BrokerUnavailable, BrokerRefused) as exc:
         return replace(facts, has_jetstream=False, why_not=str(exc))
-    return replace(facts, account_limit=account["limits"]["max_storage"], account_reserved=account.get("reserved_storage", 0))
+    limits = account["limits"]
+    kinds = ("streams", "consumers")
+    counts = tuple(AccountCount(kind, account.get(kind, 0), limits.get(f"max_{kind}", -1)) for kind in kinds)
+    reserved = account.get("reserved_storage", 0)
+    return replace(facts, account_limit=limits["max_storage"], account_reserved=reserved, account_counts=counts)
 
 
 async def _note_unread(reading: Awaitable[T], name: str, unread: _Unread) -> T | None:

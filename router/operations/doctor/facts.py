@@ -49,6 +49,14 @@ class ServerStorage(Struct, frozen=True, kw_only=True):
     meta: RaftGroup | None = None  # as this server sees it; only the leader's list is exact
 
 
+class AccountCount(Struct, frozen=True):
+    """How many of a kind the account has, and may have."""
+
+    kind: str  # streams | consumers
+    used: int
+    most: int  # -1: any number
+
+
 class ServerFacts(Struct, frozen=True, kw_only=True):
     version: tuple[int, int, int]
     has_jetstream: bool
@@ -61,6 +69,7 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     unread: tuple[str, ...] = ()  # why the monitoring ports of other servers could not be read
     account_limit: int = -1  # bytes that this account's streams may reserve, each copy counted; -1 = no limit
     account_reserved: int = 0  # what they reserve, each stream counted once
+    account_counts: tuple[AccountCount, ...] = ()
 
 
 class Origin(Struct, frozen=True):

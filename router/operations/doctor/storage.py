@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from router.operations.doctor.capacity import NEARLY_FULL
 from router.operations.doctor.facts import Facts, RaftGroup, ServerStorage
-from router.operations.doctor.finding import Finding, ok, share, size, warn
+from router.operations.doctor.finding import Finding, fail, ok, share, size, warn
 
 LESS_OR_MORE = "lower streams.*.max_bytes, set fewer replicas, or give every server more (`jetstream { max_file_store }`)"
 LESS_OR_MORE_OF_ACCOUNT = "lower streams.*.max_bytes, set fewer replicas, or raise the account's limit (`jetstream { max_file }`)"
@@ -49,6 +49,21 @@ def storage(facts: Facts) -> Iterator[Finding]:
         yield ok("storage", describe_need(facts))
     for shortage in find_shortages(facts):
         yield warn("storage of the declared streams", f"`router topology apply` finds no room: {shortage}", LESS_OR_MORE)
+
+
+def account_limits(facts: Facts) -> Iterator[Finding]:
+    """Streams and consumers that the account may still make; the server refuses further ones."""
+    for count in facts.server.account_counts:
+        if count.most < 0:
+            continue
+        found = f"{count.used} of {count.most} {count.kind}"
+        raise_it = f"raise the account's limit (`jetstream {{ max_{count.kind} }}`), or remove what is no longer needed"
+        if count.used >= count.most:
+            yield fail(f"limit of {count.kind}", f"{found}: the server makes no more for this account", raise_it)
+        elif count.used > count.most * NEARLY_FULL:
+            yield warn(f"limit of {count.kind}", found, raise_it)
+        else:
+            yield ok(f"limit of {count.kind}", found)
 
 
 def describe_need(facts: Facts) -> str:

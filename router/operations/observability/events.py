@@ -32,6 +32,7 @@ BROKER_RECONNECTED: Final = "broker.reconnected"
 BROKER_ERROR: Final = "broker.error"
 BROKER_WITHOUT_LEADER: Final = "broker.without_leader"  # JetStream does not answer, or a stream or consumer can store nothing
 BROKER_WITH_LEADER: Final = "broker.with_leader"
+BROKER_LIMIT: Final = "broker.limit"  # the server enforces a limit of the account or its own: `limit` has its words; the connection is lost
 PERMISSION_DENIED: Final = "broker.permission_denied"  # the server does not let this user publish to, or subscribe to, the subject
 LOGIN_UNPROTECTED: Final = "broker.login_unprotected"  # a password, token or key is sent to another host without TLS
 
@@ -52,7 +53,8 @@ CONSUMER_RESUMED: Final = "consumer.resumed"
 OVERLOAD_BEGAN: Final = "overload.began"  # requests are answered from their live copies, tenants in turn
 OVERLOAD_REFUSES: Final = "overload.refuses"  # a request above its tenant's share is answered `overloaded`
 OVERLOAD_ENDED: Final = "overload.ended"
-STORAGE_REFUSED: Final = "storage.refused"  # a stream is full: messages that must store there wait, the others go on
+STORAGE_REFUSED_FOR_GOOD: Final = "storage.refused_for_good"  # what a message must store is too large, or its stream is missing or sealed
+STORAGE_REFUSED: Final = "storage.refused"  # a stream is full, missing or sealed: messages that must store there wait, the others go on
 STORAGE_TAKES: Final = "storage.takes"
 REQUESTS_NOT_STORED: Final = "requests.not_stored"  # they are heard, and their stream stores none of them
 REQUESTS_STORED_AGAIN: Final = "requests.stored_again"
@@ -129,6 +131,7 @@ INBOX_NOT_CLEANED: Final = "inbox.not_cleaned"
 
 # Agents
 AGENT_RESUMED: Final = "agent.resumed"
+AGENT_UNSENT: Final = "agent.unsent"  # messages of an earlier run are refused by their stream; a later start sends them again
 DUPLICATE_DETECTED: Final = "duplicate.detected"  # MeshForge, step 2
 MESSAGE_RESCUED: Final = "message.rescued"  # the server had stopped delivering it
 

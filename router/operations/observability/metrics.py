@@ -109,11 +109,11 @@ class Metrics:
         self.consumer_paused = Gauge(
             "router_consumer_paused", "1 while the consumer pulls nothing, because the broker stores nothing", "consumer"
         )
-        waiting = "Messages that wait because the stream that they must store to is full"
+        waiting = "Messages that wait because the stream that they must store to is full, missing or sealed"
         self.storage_waiting = Gauge("router_storage_waiting", waiting, "consumer", aggregation=Aggregation.SUM)
         needed = "Messages that wait because a bucket that they need is unavailable; the others go on"
         self.bucket_waiting = Gauge("router_bucket_waiting", needed, "consumer", aggregation=Aggregation.SUM)
-        refused = "Effects that a full stream refused, by what happened to the message"
+        refused = "Effects that a stream refused, by what happened to the message"
         self.storage_refused = LabelledCounter("router_storage_refused_total", refused, "consumer", "what")
         here = "1 while this router takes the partition's requests, or stands by for it"
         self.partition_routers = Gauge("router_partition_routers", here, "partition", "state", aggregation=Aggregation.SUM)

@@ -10,7 +10,7 @@ from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream
 from router.delivery.buckets import mirror as mirror_module
 from router.delivery.buckets import watcher
-from router.delivery.buckets.mirror import BucketMirror
+from router.delivery.buckets.mirror import BucketMirror, skip_seeding
 from tests.support.broker import Broker
 from tests.support.buckets import Bucket, Mirror, a_bucket, a_mirror
 from tests.support.delivery import CallRecorder, connected
@@ -279,7 +279,7 @@ async def test_a_watcher_that_goes_on_by_itself_makes_the_mirror_ready_again_wit
 
 async def test_who_must_not_begin_without_is_told_when_there_is_nothing_to_list(nats_url: str) -> None:
     async with connected(nats_url) as connection:
-        watched = BucketMirror(JetStream(connection), "NOT_THERE", lambda entries: None)
+        watched = BucketMirror(JetStream(connection), "NOT_THERE", lambda entries: None, on_replaced=skip_seeding)
         with pytest.raises(BrokerUnavailable, match="topology apply"):
             await watched.load()
         assert not watched.check.ok

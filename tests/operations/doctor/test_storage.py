@@ -1,7 +1,10 @@
 """What the streams reserve together, against what the account and the servers have."""
 
+import pytest
+
 from router.delivery.topology import StreamSpec
 from router.operations.doctor import Facts, Follower, RaftGroup, ServerFacts, ServerStorage, StreamFacts, Verdict, find_shortages
+from router.operations.doctor.facts import AccountCount
 from tests.support.doctor import MIB, a_server, a_stream, find_finding, some_facts
 
 ALONE = RaftGroup("n1")
@@ -87,3 +90,10 @@ def test_a_cluster_whose_room_cannot_be_read_is_a_warning_with_what_the_streams_
     assert finding.verdict is Verdict.WARN
     assert "12 MiB of messages, each of up to 3 copies counted" in finding.found
     assert "--monitor" in finding.remedy
+
+
+@pytest.mark.parametrize(("used", "verdict"), [(50, Verdict.OK), (95, Verdict.WARN), (100, Verdict.FAIL)])
+def test_how_many_streams_and_consumers_the_account_may_still_make_is_told(used: int, verdict: Verdict) -> None:
+    counts = (AccountCount("streams", used, 100), AccountCount("consumers", 3, -1))
+    finding = find_finding("limit of streams", server=a_server(account_counts=counts))
+    assert (finding.verdict, f"{used} of 100 streams" in finding.found) == (verdict, True)

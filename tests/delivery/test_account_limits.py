@@ -1,0 +1,69 @@
+"""A limit of the account or of the server is named by the server's own words."""
+
+import pytest
+
+from router.core.errors import BrokerUnavailable
+from router.delivery.denials import find_limit
+from router.delivery.first_connection import connect
+from router.delivery.stuck import LIMIT_LATELY_S, watch_connections
+from router.operations.supervision import SupervisionFailed
+from tests.support.broker import Broker
+from tests.support.waiting import until
+
+
+def test_only_the_words_of_a_limit_are_taken_from_an_error_line() -> None:
+    assert find_limit("'maximum subscriptions exceeded'") == "maximum subscriptions exceeded"
+    assert find_limit("'Maximum Account Active Connections Exceeded'") == "maximum account active connections exceeded"
+    assert find_limit("'maximum payload violation'") is None
+    assert find_limit("'permissions violation for publish to \"a.b\"'") is None
+
+
+async def test_too_many_subscriptions_are_told_once_in_the_servers_words() -> None:
+    broker = Broker("max_subscriptions: 2").start()
+    told: list[str] = []
+    connection = await connect({"servers": [broker.url]})
+    connection.on_limit = told.append
+    try:
+        for number in range(4):
+            await connection.subscribe(f"a.{number}")
+        await until(lambda: told)
+        connection.on_error_line("-ERR 'maximum subscriptions exceeded'")
+        assert told == ["maximum subscriptions exceeded"]
+    finally:
+        await connection.close()
+        broker.remove()
+
+
+async def test_too_many_connections_are_no_missing_server() -> None:
+    broker = Broker("accounts { A { users: [ {user: a, password: p} ], limits { max_connections: 1 } } }").start()
+    login = {"servers": [broker.url], "user": "a", "password": "p"}
+    first = await connect(login)
+    try:
+        with pytest.raises(BrokerUnavailable, match="maximum account active connections exceeded") as refused:
+            await connect(login)
+        assert "start it" not in str(refused.value)
+    finally:
+        await first.close()
+        broker.remove()
+
+
+async def test_the_end_of_a_process_is_told_by_a_limit_that_was_enforced_just_before() -> None:
+    """ "consumer ended too often" names the child alone."""
+    broker = Broker("max_subscriptions: 2").start()
+    connection = await connect({"servers": [broker.url]})
+    told: list[str] = []
+    connection.on_limit = told.append
+    try:
+        for number in range(4):
+            await connection.subscribe(f"a.{number}")
+        await until(lambda: told)
+        with pytest.raises(BrokerUnavailable, match=r"maximum subscriptions exceeded: raise it .*consumer ended too often"):
+            async with watch_connections(connection):
+                raise SupervisionFailed("router", "consumer")
+        connection.limited_at -= 2 * LIMIT_LATELY_S
+        with pytest.raises(SupervisionFailed):
+            async with watch_connections(connection):
+                raise SupervisionFailed("router", "consumer")
+    finally:
+        await connection.close()
+        broker.remove()
