@@ -15,6 +15,7 @@ from router.routing.prices import PriceTable, Pricing
 from router.routing.reports.assignments import AssignmentLookup
 from router.services.invocation_bill import BillingParts, InvocationBill
 from router.services.invocation_budgets import InvocationBudgets
+from router.services.patience import Patience
 from tests.services.test_attempt_store import Bench
 from tests.services.test_attempt_store import bench as bench  # noqa: PLC0414 - a fixture
 from tests.support.waiting import until
@@ -26,6 +27,7 @@ KNOWN = SimpleNamespace(assignment_id="a-1", request_id="r-1", tenant_id="acme",
 def begin(bench: Bench) -> asyncio.Task[None]:
     parts = BillingParts(
         store=bench.store,
+        patience=Patience(0.0),
         claims=bench.claims,
         assignments=cast("AssignmentLookup", SimpleNamespace(recall=lambda _: KNOWN)),
         budgets=InvocationBudgets(BudgetTable("life", 0.01, lambda: bench.now)),

@@ -60,7 +60,7 @@ async def answers(message: Msg) -> None:
 
 
 class NoLimits:
-    """`providers.RateLimits` of providers that limit no tenant."""
+    """`providers.ProviderLimits` of providers that limit no tenant."""
 
     def find_left_ms(self, tenant_id: str, provider_id: str) -> int:
         return 0

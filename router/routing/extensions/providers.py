@@ -48,7 +48,7 @@ CALLER_SLACK_S = 0.01  # the caller's time ends before the call's own: a cancell
 POLICY = "default"
 
 
-class RateLimits(Protocol):
+class ProviderLimits(Protocol):
     """`policy.limited_providers`: who limits which tenant, shared with the decisions."""
 
     def find_left_ms(self, tenant_id: str, provider_id: str) -> int:
@@ -85,7 +85,7 @@ class ProviderInvoker:
         *,
         breakers: BreakerRegistry,
         health: HealthTracker,
-        limits: RateLimits,
+        limits: ProviderLimits,
         meter: ExtensionMeter,
         environment: str | None = None,
         longest_s: float = USUAL_STREAM_S,

@@ -77,12 +77,12 @@ def compute_cost(  # noqa: PLR0917 - all that a cost is made of
     """
     if price is None:
         return _take_unpriced_cost(passed, limits)
-    usage = compute_unbounded(price, passed, seconds, ratios, limits.most)
+    usage = add_up_cost(price, passed, seconds, ratios, limits.most)
     bound = find_bound(price, passed, seconds, limits, expected)
     return usage if usage.nanos <= bound else replace(usage, nanos=bound, told_nanos=usage.nanos)
 
 
-def compute_unbounded(price: Price, passed: PassedBy, seconds: float, ratios: TokenRatios, most: int) -> PricedUsage:
+def add_up_cost(price: Price, passed: PassedBy, seconds: float, ratios: TokenRatios, most: int) -> PricedUsage:
     """As `compute_cost`, with every word of the provider believed up to `most`."""
     told = passed.told
     if price.is_told and told.cost is not None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from router.contracts.money import round_to_nanos
 from router.contracts.provider_request import ProviderRequest
 from router.core import ids
-from router.routing.prices.cost import CostLimits, PricedUsage, compute_cost, compute_unbounded, estimate_so_far
+from router.routing.prices.cost import CostLimits, PricedUsage, add_up_cost, compute_cost, estimate_so_far
 from router.routing.prices.passed_by import PassedBy
 from router.routing.prices.price import Price
 from router.routing.prices.ratios import LearnedRatios, TokenRatios
@@ -94,7 +94,7 @@ class PricedAttempt:
         if price is None:
             return None
         self._passed.take("", {"completion_tokens": str(output_tokens)})
-        usage = compute_unbounded(price, self._passed, seconds, ratios, self._pricing.limits.most)
+        usage = add_up_cost(price, self._passed, seconds, ratios, self._pricing.limits.most)
         return replace(usage, model=model, estimated=True)
 
     def _find(self) -> tuple[str | None, Price | None, TokenRatios]:
