@@ -16,6 +16,7 @@ from router.bus import BusSettings, Nak, SqliteProcessed
 from router.bus.answers import BusAnswer
 from router.bus.handling import EnvelopeProcessor
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
+from router.core.handler_exit import HandlerExited
 from router.core.message import Message
 from router.core.outcome import Done, Retry
 from tests.support.bus import an_envelope
@@ -82,7 +83,7 @@ class Consuming(RuleBasedStateMachine):
         try:
             self.run(self.deliver(event, 1))
             assert is_known
-        except Killed:
+        except (Killed, HandlerExited):
             assert not is_known
             self.run(self.store.close())
             self.begin()

@@ -36,6 +36,9 @@ async def jetstream(nats_url: str) -> AsyncIterator[JetStream]:
     settings = Settings(nats=NatsConfig(url=(nats_url,)))
     connection = await connect_by(settings.nats)
     jetstream, wanted = JetStream(connection), declare_topology(settings)
+    for stream in wanted.streams:  # of a test before
+        if await jetstream.stream(stream.name) is not None:
+            await jetstream.ask(f"STREAM.DELETE.{stream.name}")
     await apply(jetstream, wanted)
     yield jetstream
     for stream in wanted.streams:

@@ -16,7 +16,7 @@ from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.registry import an_entry
 from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import read_page
+from tests.support.stories import make_topology, read_page
 from tests.support.waiting import until
 
 AT_ONCE_S = 1.0
@@ -90,7 +90,8 @@ async def test_what_another_client_wrote_leaves_the_last_good_entry_and_readines
 
 async def test_without_its_bucket_the_last_known_state_serves_and_readiness_says_so(nc: Client, nats_url: str, prefix: str) -> None:
     """Story 7: the bucket is deleted under a running router, and made again with another entry in it."""
-    settings = settings_for(nats_url, prefix)
+    await make_topology(settings_for(nats_url, prefix))
+    settings = settings_for(nats_url, prefix, topology="check")  # else the router makes the bucket again
     name = settings.buckets.extensions.name
     async with a_router(settings) as router, an_operator(settings) as store:
         await store.put(an_entry(), author="ann")

@@ -98,7 +98,7 @@ FAILS = [{}, {"error_code": "2001"}, {"error_code": "503"}, {"error_code": "PROV
 @pytest.mark.parametrize("work", policies(*STRATEGIES), indirect=True, ids=[*STRATEGIES, *(f"{name}, breaker" for name in STRATEGIES)])
 async def test_who_fails_at_once_is_left_out_and_comes_back(work: Work, error: Json) -> None:
     usual = await work.choose(60)
-    assert usual["a"] >= AT_ONCE  # it is the best, but for what it has in hand
+    assert usual["a"] == max(usual.values())  # it is the best, but for what it has in hand
 
     work.says["a"] = {"status": "error", "latency_ms": 1, **error}
     await work.choose(60)

@@ -23,7 +23,7 @@ from router.sdk.samples.extensions.mask_payload import mask_payload
 from tests.support.broker import Broker
 from tests.support.bus import a_bus
 from tests.support.counting_agent import CountingAgent
-from tests.support.inbox import record
+from tests.support.inbox import create_events, record
 from tests.support.observability import http_get
 from tests.support.postgres import Postgres
 from tests.support.sdk import some_worker_streams
@@ -60,6 +60,7 @@ def _mailbox_settings(broker: Broker, dsn: str) -> Any:
 @pytest.mark.parametrize("kind", ["relay", "inbox"])
 async def test_a_mailbox_process_ends(kind: str, broker: Broker, postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = _mailbox_settings(broker, await postgres.database())
+    await create_events(broker)
     service = RelayService(settings) if kind == "relay" else InboxService(settings, record)
     await _ends_when_it_does_not_come_back(service.run, broker, monkeypatch)
 
@@ -171,6 +172,7 @@ async def _running(run: Run) -> AsyncIterator[str]:
 @pytest.mark.parametrize("kind", ["router", "relay", "inbox"])
 async def test_liveness_says_so_until_the_process_has_drained(kind: str, broker: Broker, prefix: str, postgres: Postgres) -> None:
     mailbox = _mailbox_settings(broker, await postgres.database())
+    await create_events(broker)
     service: Any = {
         "router": lambda: RouterService(settings_for(broker.url, prefix)),
         "relay": lambda: RelayService(mailbox),
