@@ -21,6 +21,7 @@ FIRST = _an_event(b"a", b"0.01", b"a-1"), {RESERVATION_HEADER: "life 1 gold"}
 SECOND = _an_event(b"b", b"0.02", b"a-2"), {}
 
 
+@pytest.mark.slow
 @pytest.mark.matrix  # four processes start, and some of them again, and Spark twice: a minute
 @pytest.mark.timeout(600)  # on a machine that is busy a start takes long, and nothing here depends on how long
 async def test_settled_is_the_sum_of_the_events_and_nothing_stays_reserved_when_routers_are_killed() -> None:
