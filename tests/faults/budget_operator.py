@@ -5,6 +5,7 @@ import json
 from asyncio.subprocess import DEVNULL, PIPE
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
@@ -107,7 +108,8 @@ class BudgetOperator:
             async with asyncio.timeout(None if is_last or at_event else self._dice.uniform(*KILLED_WITHIN_S)):
                 _, said = await process.communicate()
         except TimeoutError:
-            process.kill()
+            with suppress(ProcessLookupError):  # it ended meanwhile
+                process.kill()
             _, said = await process.communicate()
         assert process.returncode in (0, KILLED_EXIT_CODE, -9), said.decode()
         return process.returncode
