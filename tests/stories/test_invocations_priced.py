@@ -219,6 +219,15 @@ async def test_invocations_reserve_as_decisions_do_and_what_has_no_room_is_refus
     assert all("month#" in headers["Router-Reservation"] for _, _, headers in stored)
 
 
+async def test_a_price_of_nothing_reserves_nothing(town: BudgetTown, router: Running, client: Client) -> None:
+    """0.01 is reserved only where there is no price."""
+    await put_prices(router, {**PRICE, "input": "0", "output": "0"})
+    await town.put("--amount", "0.001", "--window", "month")
+    async with serve_provider(town.nc, answers):
+        response = await client.invoke(**ASKED)
+    assert (response.error_code, response.cost) == (None, 0.0)
+
+
 async def test_a_price_by_time_reserves_time(town: BudgetTown, router: Running, client: Client) -> None:
     await put_prices(router, {"provider": "echo", "per_second": "1"})  # ten seconds are expected
     await town.put("--amount", "12", "--window", "month")
