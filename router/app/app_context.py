@@ -38,6 +38,7 @@ from router.services.policy_store import PolicyStore
 from router.services.recorded_decisions import build_recorder
 from router.services.shared_breakers import SharedBreakers
 from router.services.shared_measurements import SharedMeasurements
+from router.services.shared_ratios import SharedRatios
 from router.services.violation_recorder import ViolationRecorder
 
 
@@ -93,6 +94,7 @@ class AppContext:
         settings = self.settings
         self.pricing = _build_prices(settings)
         bucket, currency = settings.buckets.prices.name, settings.usage.currency
+        self.shared_ratios = SharedRatios(self.jetstream, settings.buckets.ratios.name, self.pricing.ratios)
         self.live_prices = LivePrices(self.jetstream, bucket, self.pricing.table, currency, self.infos)
         self.checks["prices"] = lambda: self.live_prices.check
 

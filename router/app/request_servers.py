@@ -53,7 +53,7 @@ def _build_invocation_meter(context: AppContext, jetstream: JetStream) -> Invoca
         clock=context.budgets.clock,
         is_on=context.settings.usage.enabled,
     )
-    return InvocationMetering(parts)
+    return InvocationMetering(parts, context.shared_ratios)
 
 
 def build_unfinished_invocations(context: AppContext) -> UnfinishedInvocations:

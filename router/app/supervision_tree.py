@@ -99,6 +99,7 @@ class SupervisionTree:
         children += map(self._standby_branch, self._consumers.standby)
         children.append(self._worker_listeners())
         if self._context.settings.providers.enabled:
+            children.append(self._ratio_branch())
             children.append(Child("providers", build_provider_server(self._context).run, shutdown_s=10.0))
         if self._context.settings.ingress.enabled:
             # The last child to start stops first: no new message arrives during the drain.
@@ -146,6 +147,10 @@ class SupervisionTree:
     def _measurement_branch(self) -> Supervisor:
         shared = self._context.shared_measurements
         return self._family("measurements", Child("follow", shared.follow), Child("write", shared.write))
+
+    def _ratio_branch(self) -> Supervisor:
+        shared = self._context.shared_ratios
+        return self._family("token_ratios", Child("follow", shared.follow), Child("write", shared.write))
 
     def _canary_branch(self) -> Supervisor:
         canaries = self._context.canaries

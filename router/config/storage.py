@@ -52,6 +52,7 @@ class BucketsConfig(Group):
     canaries: BucketConfig = BucketConfig(name="ROUTER_CANARIES", ttl_ms=31 * DAY_MS)  # above the longest canary's time
     budgets: BucketConfig = BucketConfig(name="ROUTER_BUDGETS", history=64)
     prices: BucketConfig = BucketConfig(name="ROUTER_PRICES", history=64)
+    ratios: BucketConfig = BucketConfig(name="ROUTER_RATIOS", ttl_ms=31 * DAY_MS)  # of tenants that invoke
     budgets_spent: BucketConfig = BucketConfig(name="ROUTER_BUDGETS_SPENT", ttl_ms=62 * DAY_MS)  # past windows, for a look back
     rate_limits: BucketConfig = BucketConfig(name="ROUTER_RATE_LIMITS", ttl_ms=DAY_MS, max_bytes=16 * MIB)  # one small key a limit in use
     breakers: BucketConfig = BucketConfig(name="ROUTER_BREAKERS", ttl_ms=DAY_MS)  # far above any opening's time

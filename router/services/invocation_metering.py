@@ -14,13 +14,15 @@ from router.contracts.provider_request import ProviderRequest
 from router.contracts.usage import INVOKED_TYPE, STREAMED_TYPE
 from router.routing.extensions.failure import InvocationRefused
 from router.services.invocation_bill import BillingParts, InvocationBill
+from router.services.shared_ratios import SharedRatios
 
 
 class InvocationMetering:
     """Of the process that serves providers."""
 
-    def __init__(self, parts: BillingParts) -> None:
+    def __init__(self, parts: BillingParts, ratios: SharedRatios) -> None:
         self._parts = parts
+        self._ratios = ratios
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -38,4 +40,5 @@ class InvocationMetering:
 
     def begin(self, request: ProviderRequest, *, is_stream: bool) -> InvocationBill:
         """The bill of an invocation that begins now."""
+        self._ratios.want(request.tenant_id)
         return InvocationBill(request, STREAMED_TYPE if is_stream else INVOKED_TYPE, self._parts)

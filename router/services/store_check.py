@@ -19,6 +19,7 @@ from router.contracts.canary_record import read_canary_record
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.figures_record import read_figures_record
 from router.contracts.rate_record import read_rate_record
+from router.contracts.ratios_record import read_ratios_record
 from router.contracts.spent_record import SETTLEMENT_KEY, read_settlement_record, read_spent_record
 from router.contracts.usage import UsageEvent
 from router.contracts.violation import read_violation
@@ -69,6 +70,7 @@ def list_readers(settings: Settings) -> Mapping[str, Read]:
         f"KV_{buckets.invocations.name}": lambda _, data: invocation_record.read_record(data),
         f"KV_{buckets.breakers.name}": read_breaker_record,
         f"KV_{buckets.figures.name}": read_figures_record,
+        f"KV_{buckets.ratios.name}": read_ratios_record,
         f"KV_{buckets.canaries.name}": read_canary_record,
         f"KV_{buckets.rate_limits.name}": lambda _, data: read_rate_record(data),
     }

@@ -301,3 +301,34 @@ async def test_an_invocation_for_an_assignment_uses_what_its_decision_reserved(t
         assert (await client.invoke(**asked, context={"assignment_id": assignment["assignment_id"]})).ok
     shown = await town.wait_until_settled("month", 1)
     assert Decimal(shown["settled"]) == Decimal("0.023")
+
+
+async def _tells_where_it_is_asked_to(message: Msg) -> None:
+    """Its answer has three times the tokens that its characters count."""
+    asked = json.loads(message.data)
+    usage = {"usage": {"prompt_tokens": 9, "completion_tokens": 300}} if asked["prompt"] == "tell" else {}
+    await message.respond(json.dumps({"provider_id": "echo", "output": "river " * 66, **usage}).encode())
+
+
+async def test_a_router_that_has_just_begun_estimates_as_the_one_before(nc: Nats, nats_url: str, prefix: str, tmp_path: Path) -> None:
+    """A restart would otherwise change what an answer without told tokens costs."""
+    settings, directory = settings_for(nats_url, prefix), write_policies(tmp_path)
+    async with serve_provider(nc, _tells_where_it_is_asked_to), Client(nats_url) as client:
+
+        async def estimate() -> float:
+            return (await client.invoke(tenant_id="acme", provider_id="echo", prompt="hello")).cost
+
+        async with a_router(settings, directory) as router:
+            await register(router, an_entry())
+            await put_prices(router, {"provider": "echo", "output": "10000"})
+            documented = await estimate()
+            for _ in range(20):
+                assert (await client.invoke(tenant_id="acme", provider_id="echo", prompt="tell")).cost == 3.0
+            learned = await estimate()
+        assert learned > 2 * documented
+        async with a_router(settings, directory):
+
+            async def is_as_learned() -> bool:
+                return await estimate() == learned
+
+            await until(is_as_learned, what="an estimate by what was learned before")

@@ -146,6 +146,7 @@ CLIENT_ACTIONS = (
     ClientAction("write the bucket of policies", "tell", "$KV.ROUTER_POLICIES.scratch", ("router", "operator")),
     ClientAction("write the bucket of breakers", "tell", "$KV.ROUTER_BREAKERS.scratch", ("router",)),
     ClientAction("write the bucket of figures", "tell", "$KV.ROUTER_FIGURES.scratch", ("router",)),
+    ClientAction("write what was learned of the tokens of texts", "tell", "$KV.ROUTER_RATIOS.scratch", ("router",)),
     ClientAction("write the bucket of canaries", "tell", "$KV.ROUTER_CANARIES.scratch", ("router",)),
     ClientAction("write the bucket of budgets", "tell", "$KV.ROUTER_BUDGETS.scratch", ("operator",)),
     ClientAction("write the bucket of prices", "tell", "$KV.ROUTER_PRICES.scratch", ("operator",)),

@@ -12,6 +12,7 @@ from router.routing.prices.cost import CostLimits, PricedUsage, compute_cost, es
 from router.routing.prices.passed_by import PassedBy
 from router.routing.prices.price import Price, PriceError, PriceList, parse_price, parse_prices, price_document
 from router.routing.prices.pricing import PricedAttempt, Pricing
+from router.routing.prices.ratio_sums import RatioSums
 from router.routing.prices.ratios import LearnedRatios, TokenRatio, TokenRatios
 from router.routing.prices.table import PriceTable
 from router.routing.prices.text_count import TextCount
@@ -27,6 +28,7 @@ __all__ = [
     "PricedAttempt",
     "PricedUsage",
     "Pricing",
+    "RatioSums",
     "TextCount",
     "TokenRatio",
     "TokenRatios",

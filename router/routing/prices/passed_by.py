@@ -36,7 +36,7 @@ class PassedBy:
 
     def estimate_input(self, ratio: TokenRatio) -> int:
         """The tokens of the prompt: once for a stream, and again after the ratio has changed."""
-        by = ratio, ratio.samples, ratio.room
+        by = ratio, *ratio.version
         if self._estimated_by != by:
             self._estimated_by, self._estimated_input = by, ratio.estimate(self._input.counts, 0)
         return self._estimated_input

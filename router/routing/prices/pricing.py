@@ -79,6 +79,7 @@ class PricedAttempt:
 
         `is_complete`: it ended well.
         """
+        self._found = None  # other instances may have told a ratio since it began
         model, price, ratios = self._find()
         usage = compute_cost(price, self._passed, seconds, ratios, self._pricing.limits, self._expected)
         if price is not None and price.characters_per_token is None:
@@ -86,6 +87,7 @@ class PricedAttempt:
             self._take_room(ratios, is_by_token=is_by_token)
             if is_complete:
                 self._teach(model, is_by_token=is_by_token)
+            self._pricing.ratios.mark_changed(self._tenant_id)
         return replace(usage, model=model)
 
     def expect(self, output_tokens: int, seconds: float) -> PricedUsage | None:

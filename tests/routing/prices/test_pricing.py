@@ -142,7 +142,7 @@ def test_only_a_whole_answer_with_told_tokens_teaches() -> None:
         attempt.take("one", {"completion_tokens": "500"})
         attempt.take(ANSWER, {})
         attempt.conclude(0.1, is_complete=True)
-    assert pricing.ratios.find("acme", "openai", None).output.samples == 0
+    assert pricing.ratios.find("acme", "openai", None).output.known.samples == 0
 
 
 def test_without_a_price_nothing_is_learned() -> None:

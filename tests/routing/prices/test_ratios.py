@@ -62,7 +62,7 @@ def test_what_is_estimated_below_the_documented_count_was_told_below_it_and_bill
 def test_a_ratio_above_the_documented_one_takes_no_room() -> None:
     ratio = taught((ENGLISH, 1.5))
     ratio.take_room(counts(ENGLISH), 0)
-    assert (ratio.room, times(ratio, ENGLISH)) == (0, pytest.approx(1.5, rel=0.03))
+    assert (ratio.known.room, times(ratio, ENGLISH)) == (0, pytest.approx(1.5, rel=0.03))
 
 
 def test_pieces_of_about_a_token_are_taken_for_tokens() -> None:
@@ -124,7 +124,7 @@ def test_any_text_has_a_token_and_no_text_has_none() -> None:
     ratio = TokenRatio()
     ratio.learn(counts(""), 0, 5)
     ratio.learn(counts("a"), 0, 0)
-    assert ratio.samples == 0
+    assert ratio.known.samples == 0
 
 
 def test_a_tenant_that_floods_the_ratios_keeps_no_other_s_out() -> None:
