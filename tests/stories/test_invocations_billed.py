@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from decimal import Decimal
 
 import pytest
@@ -12,9 +12,10 @@ from nats.aio.msg import Msg
 from nats.js.errors import NotFoundError
 
 from router import Client
-from router.contracts.assignment_record import reported_key
+from router.contracts.assignment_record import invoked_key, reported_key, unmarked_key
 from router.contracts.usage import assignment_identity
 from router.core import ids
+from router.services.assignment_claims import ENDED
 from tests.support.providers import an_entry, answers, hangs, register, says_no, serve_provider
 from tests.support.router_streams import a_result, publish_result, read_stream, read_usage, store_assignment
 from tests.support.service import Running, a_router, settings_for
@@ -238,6 +239,24 @@ async def test_a_report_whose_mark_finds_no_room_at_first_makes_no_later_invocat
     assert cost_of(events) == COST
 
 
+async def test_a_report_whose_router_ends_before_its_mark_is_stored_makes_no_later_invocation_free(
+    nc: Nats, nats_url: str, prefix: str
+) -> None:
+    """The result was not acknowledged, so another instance gets it, and stores the mark."""
+    settings = settings_for(nats_url, prefix, streams__usage__duplicate_window_ms=200, results__ack_wait_ms=1000)
+    async with AsyncExitStack() as full, a_router(settings) as router:
+        await register(router, an_entry())
+        known = await store_assignment(nc, settings, "own", provider="echo")
+        await full.enter_async_context(_without_room(nc, settings.buckets.assignments_known.name))
+        await _publish_report(nc, router)
+        await until(lambda: _is_waiting(router), what="the mark finds no room")
+    async with a_router(settings) as router, Client(nats_url) as client:
+        await until(lambda: _has_settled(nc, router), what="the result is settled")
+        events = await _invoke_later(nc, router, client, known)
+    assert len({event["event_id"] for event in events}) == len(events) == 2
+    assert cost_of(events) == COST
+
+
 async def test_a_provider_that_is_registered_after_the_report_makes_no_later_invocation_free(nc: Nats, nats_url: str, prefix: str) -> None:
     """No instance knew then that the provider would be invoked."""
     settings = settings_for(nats_url, prefix, streams__usage__duplicate_window_ms=200)
@@ -249,6 +268,17 @@ async def test_a_provider_that_is_registered_after_the_report_makes_no_later_inv
         events = await _invoke_later(nc, router, client, known)
     assert len({event["event_id"] for event in events}) == len(events) == 2
     assert cost_of(events) == COST
+
+
+async def test_an_assignment_that_may_have_been_reported_is_not_taken_over(nc: Nats, router: Running, client: Client) -> None:
+    """Its first attempt failed, and then an instance that did not know the provider had a result."""
+    known = await store_assignment(nc, router.settings, "own", provider="echo")
+    for key, value in ((invoked_key(known["assignment_id"]), ENDED), (unmarked_key("acme", "echo"), b"1")):
+        await nc.jetstream().publish(f"$KV.{router.settings.buckets.assignments_known.name}.{key}", value)
+    async with serve_provider(nc, answers):
+        assert (await client.invoke(**ASKED, request_id=known["assignment_id"], context={"assignment_id": known["assignment_id"]})).ok
+    (event,) = await read_usage(nc, router.settings)
+    assert event["event_id"] != assignment_identity("acme", known["assignment_id"])
 
 
 @asynccontextmanager
