@@ -46,7 +46,7 @@ def _build_invocation_meter(context: AppContext, jetstream: JetStream) -> Invoca
     parts = BillingParts(
         store=AttemptStore(jetstream, buckets.invocations.name, on_held, patience_s=patience_s),
         patience=Patience(patience_s),
-        claims=AssignmentClaims(jetstream, buckets.assignments_known.name, buckets.invocations.name),
+        claims=_build_claims(context, jetstream),
         assignments=context.assignments,
         budgets=InvocationBudgets(context.budgets.table),
         pricing=context.pricing,
@@ -54,6 +54,11 @@ def _build_invocation_meter(context: AppContext, jetstream: JetStream) -> Invoca
         is_on=context.settings.usage.enabled,
     )
     return InvocationMetering(parts, context.shared_ratios)
+
+
+def _build_claims(context: AppContext, jetstream: JetStream) -> AssignmentClaims:
+    buckets, window_s = context.settings.buckets, context.settings.streams.usage.duplicate_window_ms / 1000
+    return AssignmentClaims(jetstream, buckets.assignments_known.name, buckets.invocations.name, window_s=window_s)
 
 
 def build_unfinished_invocations(context: AppContext) -> UnfinishedInvocations:
@@ -64,7 +69,7 @@ def build_unfinished_invocations(context: AppContext) -> UnfinishedInvocations:
         bucket,
         settings.streams.usage.name,
         AttemptStore(jetstream, bucket, HeldCosts(context.metrics, context.alerts), patience_s=settings.effects.patience_ms / 1000),
-        AssignmentClaims(jetstream, settings.buckets.assignments_known.name, bucket),
+        _build_claims(context, jetstream),
         context.budgets.clock,
         after_s=settings.providers.unfinished_after_ms / 1000,
         window_s=settings.streams.usage.duplicate_window_ms / 1000,

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from router.app.app_context import AppContext
 from router.app.decide_subscription import join_decide
 from router.app.joined_subscription import JoinedSubscription, SubscriptionHandler
 from router.config import Settings
 from router.config.subscriptions import ACKS, DECIDE, RESULTS
 from router.contracts.ack import EXEC_ASSIGNMENT_ACK
-from router.contracts.assignment import Assignment
-from router.contracts.result import RESULT, ExecResult
+from router.contracts.result import RESULT
 from router.contracts.usage import USAGE_SUBJECT
 from router.contracts.worker import WorkerMessageLimits
 from router.routing.reports import AckRules, AcksHandler, CostBound, RecentOutcomes, ResultRules, ResultsHandler
 from router.routing.reports.result_memory import DAY_S
-from router.services.assignment_claims import AssignmentClaims
 from router.services.handler_metrics import AcksMetrics, ResultsMetrics
 from router.services.known_assignments import AssignmentAckStore
 from router.services.metered_events import StoredUsage
+from router.services.report_marks import ReportMarks
 
 
 def build_results_handler(context: AppContext) -> ResultsHandler:
@@ -30,6 +27,7 @@ def build_results_handler(context: AppContext) -> ResultsHandler:
         ResultsMetrics(context.metrics, context.violations, context.alerts, is_stored=settings.usage.enabled),
         context.providers,
         StoredUsage(context.jetstream),
+        ReportMarks(context.jetstream, settings.buckets.assignments_known.name, context.registry.has_entry, context.budgets.clock),
         rules=ResultRules(
             limits=worker_limits(settings),
             tenants_allowed=frozenset(settings.tenants_allowed),
@@ -40,21 +38,8 @@ def build_results_handler(context: AppContext) -> ResultsHandler:
         ),
         recent=RecentOutcomes(keep_s=settings.streams.usage.duplicate_window_ms / 1000),  # the duplicate window of the stream
         on_finished=context.finished.finish,
-        on_first=_build_first_result(context),
+        on_first=context.canaries.on_result,
     )
-
-
-def _build_first_result(context: AppContext) -> Callable[[Assignment, ExecResult], None]:
-    """What the first result of an assignment moves, beside the figures of its provider."""
-    buckets, registry, canaries = context.settings.buckets, context.registry, context.canaries
-    claims = AssignmentClaims(context.jetstream, buckets.assignments_known.name, buckets.invocations.name)
-
-    def on_first(known: Assignment, result: ExecResult) -> None:
-        canaries.on_result(known, result)
-        if known.provider_id in registry.get_all():  # it can be invoked
-            claims.mark_reported(known.assignment_id)
-
-    return on_first
 
 
 def build_acks_handler(context: AppContext) -> AcksHandler:

@@ -5,7 +5,8 @@
                                     written once, as decided
     {assignment id}.ack             {status, message?, at_ms}                                      overwritten by each ack of a worker
     {assignment id}.invoked         the attempt of an invocation that is its bill, or that there is none any more
-    {assignment id}.reported        stands once its worker has reported
+    {assignment id}.reported        stands once its worker has reported, where its provider can be invoked
+    {tenant}.{provider}.unmarked    reports of assignments requested until then, in milliseconds, may have no such mark
 
 The assignment id is derived from the request identity. So a repeated request finds the record by its own identity, and a result or an
 ack finds it by the assignment id that it names. `content` is the digest of the request's content (`contracts.content`): with it the
@@ -14,6 +15,8 @@ another process publishes the same. No decision reads an ack: it is for operator
 """
 
 from __future__ import annotations
+
+from math import inf
 
 import msgspec
 from msgspec import Struct
@@ -28,6 +31,7 @@ from router.core import ids
 from router.core.errors import Poison
 
 RECORD_VERSION = "1"
+_DIGITS = 16  # of a time in milliseconds
 
 
 class AssignmentRecord(Struct, frozen=True, omit_defaults=True):
@@ -112,6 +116,20 @@ def invoked_key(assignment_id: str) -> str:
 def reported_key(assignment_id: str) -> str:
     """The bucket's key that stands once the assignment's worker has reported, whatever becomes of its invocations."""
     return ids.key(assignment_id) + REPORTED_SUFFIX
+
+
+UNMARKED_SUFFIX = ".unmarked"
+OF_INVOCATIONS = (INVOKED_SUFFIX, REPORTED_SUFFIX, UNMARKED_SUFFIX)  # keys that hold text
+
+
+def unmarked_key(tenant_id: str, provider_id: str) -> str:
+    """The bucket's key of the note that a tenant's reports from a provider had no marks, for it could not be invoked."""
+    return ids.key(tenant_id, provider_id) + UNMARKED_SUFFIX
+
+
+def read_unmarked(note: bytes) -> float:
+    """Until when, by the time of requests; without end where the bytes say nothing: then no report is taken for marked."""
+    return int(note) if note.isdigit() and len(note) <= _DIGITS else inf
 
 
 def assignment_ack_bytes(ack: ExecAssignmentAck) -> bytes:

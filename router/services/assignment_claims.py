@@ -2,7 +2,7 @@
 
     claim      before the call: the first attempt has the key; every further one has an identity of its own
     release    it reached no provider: the next attempt may have it
-    reported   its worker's result came: no attempt may have the key from now on. A key of its own, which no end of an attempt writes
+    reported   its worker's result came: no attempt may have the key from now on. A key of its own, which `report_marks` writes
     end        the attempt that has it did not end well: it is billed by itself, and the first one that ends well may have the key
     take_over  an attempt that ended well, where the one that has the key did not, or never ended: its router died
 
@@ -18,7 +18,8 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from router.contracts.assignment_record import invoked_key, reported_key
+from router.contracts.assignment import Assignment
+from router.contracts.assignment_record import invoked_key, read_unmarked, reported_key, unmarked_key
 from router.contracts.invocation_record import InvocationRecord
 from router.core.errors import BrokerUnavailable, Conflict, RouterError, StorageFull
 from router.core.ids import bucket_prefix
@@ -29,19 +30,22 @@ from router.delivery.buckets.write_once import WriteOnceKv
 from router.delivery.connection import head_of
 
 ENDED = b"ended"  # in place of an attempt
-REPORTED = b"reported"
 GIVE_BACK_EVERY_S = 0.2
 LAST_S = 1.0  # when the process stops
+YOUNG = 0.75  # of the duplicate window; the rest is for an event that is stored late
 MAX_UNSURE, SHARE = 10_000, 1_000  # claims of which it is not known whether they are stored: of all tenants, of each
 
 
 class AssignmentClaims:
-    """`assignments`, `invocations`: the buckets. `claim`, `is_reported`, `has` and `take_over` raise BrokerUnavailable."""
+    """`assignments`, `invocations`: the buckets; `window_s`: the duplicate window of the usage stream.
 
-    def __init__(self, jetstream: JetStream, assignments: str, invocations: str) -> None:
+    `may_claim`, `claim`, `is_reported`, `has` and `take_over` raise BrokerUnavailable."""
+
+    def __init__(self, jetstream: JetStream, assignments: str, invocations: str, *, window_s: float) -> None:
         self._jetstream = jetstream
         self._claims = WriteOnceKv(jetstream, assignments)
         self._records = DocumentBucket(jetstream, invocations)
+        self._young_ms = window_s * 1000 * YOUNG
         self._prefix = jetstream.write_subject(bucket_prefix(assignments))
         self.unsure: dict[tuple[str, str], None] = {}  # assignment and attempt, the oldest first
         self._unsure_of: Counter[str] = Counter()  # by tenant
@@ -59,13 +63,26 @@ class AssignmentClaims:
                     await self._give_back_all()
 
     async def claim(self, assignment_id: str, attempt: str) -> int | None:
-        """The claim's revision, if this attempt, the key of its record, is the first. StorageFull. Ask `is_reported` before."""
+        """The claim's revision, if this attempt, the key of its record, is the first. StorageFull. Ask `may_claim` before."""
         try:
             created = await self._claims.try_create(invoked_key(assignment_id), attempt.encode())
         except (asyncio.CancelledError, BrokerUnavailable):
             self._doubt(assignment_id, attempt)
             raise
         return _find_own(created, attempt)
+
+    async def may_claim(self, known: Assignment, deadline_ms: int) -> bool:
+        """Whether an attempt that ends by this deadline may be the bill: no worker has reported that the stream may not know any more.
+
+        Where an assignment is young, each of its reports is a duplicate of the attempt in the stream, marked or not."""
+        if await self.is_reported(known.assignment_id):
+            return False
+        return deadline_ms - known.requested_at_ms <= self._young_ms or not await self._has_note(known)
+
+    async def _has_note(self, known: Assignment) -> bool:
+        """Whether its worker may have reported when no instance knew that its provider can be invoked."""
+        note = await self._claims.find(unmarked_key(known.tenant_id, known.provider_id))
+        return note is not None and known.requested_at_ms <= read_unmarked(note)
 
     async def is_reported(self, assignment_id: str) -> bool:
         """Whether its worker has reported: then no attempt may claim it."""
@@ -76,13 +93,6 @@ class AssignmentClaims:
         if record.assignment_id is None:
             return False
         return await self._claims.find(invoked_key(record.assignment_id)) == record.key.encode()
-
-    def mark_reported(self, assignment_id: str) -> None:
-        """Its worker has reported: each invocation that is asked for later has an identity of its own.
-
-        Not waited for. Within the duplicate window of the usage stream the stream tells it too.
-        """
-        self._jetstream.connection.publish_nowait(self._prefix + reported_key(assignment_id), REPORTED)
 
     async def end(self, assignment_id: str, attempt: str) -> None:
         """By the attempt that had it first, unless another one took it over. Where it cannot be written now, it is given back later."""

@@ -64,6 +64,7 @@ class TakenParts(Struct):
 
     sequence: int | None = None  # of its record; None: nothing is metered
     claim: int | None = None  # the revision of its assignment's key; None: it is not its assignment's bill
+    may_be_bill: bool = False  # of its assignment
     reservation: InvocationReservation | None = None
 
 
@@ -120,7 +121,7 @@ class InvocationBill:
             record = replace(record, assignment_id=known.assignment_id, assigned_request_id=known.request_id)
         taken = TakenParts()
         try:
-            record, reservation = await self._take_parts(record, expected, known.reservation if known is not None else None, taken)
+            record, reservation = await self._take_parts(record, expected, known, taken)
         except BaseException:  # a cancellation as well: the provider is not asked, so what was taken for it goes back
             self._take_back(record, taken)
             raise
@@ -206,16 +207,17 @@ class InvocationBill:
         return answer
 
     async def _take_parts(
-        self, record: InvocationRecord, expected: int, assigned: str | None, taken: TakenParts
+        self, record: InvocationRecord, expected: int, known: Assignment | None, taken: TakenParts
     ) -> tuple[InvocationRecord, InvocationReservation]:
         """Reserve, record and claim. The attempt that is its assignment's bill uses what that has reserved, any other one reserves itself.
 
         Raises InvocationRefused; what is taken by then is in `taken`."""
         budgets, request = self._parts.budgets, self._request
+        assigned = known.reservation if known is not None else None
         own = taken.reservation = await budgets.reserve(request, expected) if assigned is None else None
         record = replace(record, reservation=assigned if own is None else own.header)
-        if record.assignment_id is not None:
-            await self._record_and_claim(record, taken)
+        if known is not None:
+            await self._record_and_claim(record, known, taken)
         elif self._parts.is_on:
             taken.sequence = await self._parts.store.keep(record)
         if own is not None:
@@ -223,13 +225,14 @@ class InvocationBill:
         reservation = taken.reservation = await budgets.reserve(request, expected, assigned, is_bill=taken.claim is not None)
         return replace(record, reservation=reservation.header), reservation
 
-    async def _record_and_claim(self, record: InvocationRecord, taken: TakenParts) -> None:
+    async def _record_and_claim(self, record: InvocationRecord, known: Assignment, taken: TakenParts) -> None:
         """At the same time: a router that dies leaves no claim of an attempt that no record tells of."""
-        store, claims, assignment_id = self._parts.store, self._parts.claims, record.assignment_id or ""
-        if await self._ask_or_refuse(claims.is_reported(assignment_id)):
+        store, claims = self._parts.store, self._parts.claims
+        taken.may_be_bill = await self._ask_or_refuse(claims.may_claim(known, record.deadline_ms))
+        if not taken.may_be_bill:
             taken.sequence = await store.keep(record)
             return
-        claiming = asyncio.create_task(self._ask_or_refuse(claims.claim(assignment_id, record.key)))
+        claiming = asyncio.create_task(self._ask_or_refuse(claims.claim(known.assignment_id, record.key)))
         try:
             taken.sequence = await store.keep(record)
             await claiming
@@ -252,7 +255,7 @@ class InvocationBill:
         record, latency_ms = replace(attempt.record, reservation=attempt.reservation.header), round((self._now() - attempt.begun) * 1000)
         event = make_attempt_event(record, usage, status, latency_ms=latency_ms, timestamp=at_ms)
         has_claim = attempt.taken.claim is not None
-        is_bill = status == SUCCESS and (has_claim or await self._take_over(record))
+        is_bill = status == SUCCESS and attempt.taken.may_be_bill and (has_claim or await self._take_over(record))
         is_further = has_claim and not is_bill  # the reservation stays its assignment's
         if is_further and record.assignment_id is not None:
             await self._parts.claims.end(record.assignment_id, record.key)

@@ -82,8 +82,8 @@ def _read_spent(key: str, data: bytes) -> object:
 
 
 def _read_known_assignment(key: str, data: bytes) -> object:
-    """The bucket holds a record, the newest ack, the invocation and the report of each assignment."""
-    if key.endswith((assignment_record.INVOKED_SUFFIX, assignment_record.REPORTED_SUFFIX)):
+    """The bucket holds a record, the newest ack, the invocation and the report of each assignment, and notes of reports."""
+    if key.endswith(assignment_record.OF_INVOCATIONS):
         return data.decode("ascii")
     is_ack = key.endswith(assignment_record.ACK_SUFFIX)
     return assignment_record.read_assignment_ack(data) if is_ack else assignment_record.read_record(data)

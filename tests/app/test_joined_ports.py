@@ -14,6 +14,7 @@ from msgspec import Struct
 from router.app.app_context import AppContext
 from router.app.decide_subscription import build_decide_handler
 from router.app.subscriptions import build_acks_handler, build_results_handler
+from router.services.report_marks import ReportMarks
 from tests.support.breakers import a_registry
 from tests.support.service import a_router, settings_for
 
@@ -101,6 +102,8 @@ def assert_counted(context: AppContext) -> None:
     assert (decide._push._charges, decide._push._shares) == (context.budgets.table, context.assignment_shares)
     assert context.budgets.table.on_asked == context.budgets.leases._on_asked
     assert results._on_finished == context.finished.finish
+    assert isinstance(results._marks, ReportMarks)
+    assert results._marks._can_be_invoked == context.registry.has_entry
     assert (context.invoker._breakers, context.invoker._health) == (context.breakers.extensions, context.health)
 
 

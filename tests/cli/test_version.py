@@ -11,7 +11,7 @@ from router.app.connect import connect_by
 from router.config import Settings
 from router.config.connection import NatsConfig
 from router.contracts.ack import ExecAssignmentAck
-from router.contracts.assignment_record import assignment_ack_bytes, assignment_ack_key
+from router.contracts.assignment_record import assignment_ack_bytes, assignment_ack_key, reported_key, unmarked_key
 from router.core.errors import Poison
 from router.delivery.api import JetStream
 from router.delivery.topology import apply
@@ -63,6 +63,8 @@ def test_a_bucket_of_two_kinds_of_records_is_read_by_key() -> None:
     read = list_readers(Settings())["KV_ROUTER_ASSIGNMENTS_KNOWN"]
     ack = ExecAssignmentAck(assignment_id="a-1", status="accepted", acknowledged_at=1)
     assert read(assignment_ack_key("a-1"), assignment_ack_bytes(ack))
+    assert read(reported_key("a-1"), b"reported") == "reported"
+    assert read(unmarked_key("acme", "openai"), b"1") == "1"
     with pytest.raises(Poison):
         read("a-1", assignment_ack_bytes(ack))
 

@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 from nats.aio.client import Client
 
-from router.contracts.assignment_record import invoked_key
+from router.contracts.assignment import Assignment
+from router.contracts.assignment_record import invoked_key, reported_key, unmarked_key
 from router.contracts.held_cost import ALL_HELD
 from router.contracts.invocation_record import InvocationRecord, draw_attempt_id, record_bytes
 from router.contracts.usage import USAGE_SUBJECT, UsageEvent, assignment_identity
@@ -29,8 +30,10 @@ from router.services.unfinished_invocations import UnfinishedInvocations
 from tests.support.delivery import connected
 from tests.support.router_streams import read_stream
 from tests.support.waiting import until
+from tests.support.workers import an_assignment
 
 NOW = 1_800_000_000.0  # by the clock of these tests
+DEADLINE_MS = round(NOW * 1000)  # of an attempt
 WINDOW_S = 0.2  # the duplicate window of the stream, so that each test has what is older
 
 
@@ -43,7 +46,7 @@ class Bench:
         self.held_stream = f"{prefix}_HELD"
         self.held: list[UsageEvent] = []
         self.store = AttemptStore(jetstream, self.bucket, self.held.append, patience_s=0.0)
-        self.claims = AssignmentClaims(jetstream, self.assignments, self.bucket)
+        self.claims = AssignmentClaims(jetstream, self.assignments, self.bucket, window_s=WINDOW_S)
         self.now = NOW
         self.unfinished = UnfinishedInvocations(
             jetstream, self.bucket, self.usage, self.store, self.claims, lambda: self.now, after_s=1.0, window_s=WINDOW_S
@@ -61,7 +64,10 @@ class Bench:
             await self.nc.jsm().delete_stream(name)
 
     async def put_claim(self, assignment_id: str, record: InvocationRecord) -> None:
-        await self.nc.jetstream().publish(f"$KV.{self.assignments}.{invoked_key(assignment_id)}", record.key.encode())
+        await self.put_key(invoked_key(assignment_id), record.key.encode())
+
+    async def put_key(self, key: str, value: bytes) -> None:
+        await self.nc.jetstream().publish(f"$KV.{self.assignments}.{key}", value)
 
     async def count_records(self) -> int:
         return (await self.nc.jsm().stream_info(f"KV_{self.bucket}")).state.messages
@@ -331,9 +337,33 @@ async def test_after_the_report_no_attempt_has_the_assignment(bench: Bench) -> N
     first, second = a_record(assignment_id="a-1"), a_record(assignment_id="a-1")
     assert await bench.claims.claim("a-1", first.key) is not None
     await bench.claims.end("a-1", first.key)
-    bench.claims.mark_reported("a-1")
-    await until(lambda: bench.claims.is_reported("a-1"))
+    await bench.put_key(reported_key("a-1"), b"reported")
     assert not await bench.claims.take_over("a-1", second.key)
+    assert not await bench.claims.may_claim(_an_assignment(age_s=0.0), DEADLINE_MS)
+
+
+async def test_an_old_assignment_whose_worker_may_have_reported_unmarked_has_no_attempt(bench: Bench) -> None:
+    """Its provider was registered later: the stream may have forgotten the report's event."""
+    old, young = _an_assignment(age_s=WINDOW_S * 2), _an_assignment(age_s=WINDOW_S / 4)
+    assert await bench.claims.may_claim(old, DEADLINE_MS)
+    for until_ms, may_claim in ((old.requested_at_ms - 1, True), (old.requested_at_ms, False)):
+        await bench.put_key(unmarked_key("acme", "echo"), b"%d" % until_ms)
+        assert await bench.claims.may_claim(old, DEADLINE_MS) is may_claim
+    assert await bench.claims.may_claim(replace(old, tenant_id="globex"), DEADLINE_MS)
+    await bench.put_key(unmarked_key("acme", "echo"), b"%d" % young.requested_at_ms)
+    assert await bench.claims.may_claim(young, DEADLINE_MS)
+    assert not await bench.claims.may_claim(young, DEADLINE_MS + 1000)
+
+
+@pytest.mark.parametrize("note", [b"", b"soon", b"-1", b"9" * 17])
+async def test_a_note_that_cannot_be_read_is_no_reason_for_a_free_invocation(bench: Bench, note: bytes) -> None:
+    await bench.put_key(unmarked_key("acme", "echo"), note)
+    assert not await bench.claims.may_claim(_an_assignment(age_s=WINDOW_S * 2), DEADLINE_MS)
+
+
+def _an_assignment(age_s: float) -> Assignment:
+    requested_at_ms = DEADLINE_MS - round(age_s * 1000)
+    return an_assignment(assignment_id="a-1", tenant_id="acme", provider_id="echo", requested_at_ms=requested_at_ms)
 
 
 @pytest.mark.parametrize("code", sorted(TOO_LARGE_CODES))

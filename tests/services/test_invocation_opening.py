@@ -19,9 +19,10 @@ from router.services.patience import Patience
 from tests.services.test_attempt_store import Bench
 from tests.services.test_attempt_store import bench as bench  # noqa: PLC0414 - a fixture
 from tests.support.waiting import until
+from tests.support.workers import an_assignment
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="a-1", trace_id="t-1", metadata={"assignment_id": "a-1"})
-KNOWN = SimpleNamespace(assignment_id="a-1", request_id="r-1", tenant_id="acme", provider_id="echo", reservation="life 7 chat month#3")
+KNOWN = an_assignment(assignment_id="a-1", request_id="r-1", tenant_id="acme", provider_id="echo", reservation="life 7 chat month#3")
 
 
 def begin(bench: Bench) -> asyncio.Task[None]:

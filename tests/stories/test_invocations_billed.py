@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from decimal import Decimal
 
 import pytest
@@ -11,13 +12,14 @@ from nats.aio.msg import Msg
 from nats.js.errors import NotFoundError
 
 from router import Client
-from router.contracts.assignment_record import reported_key
+from router.contracts.assignment_record import invoked_key, reported_key, unmarked_key
 from router.contracts.usage import assignment_identity
 from router.core import ids
+from router.services.assignment_claims import ENDED
 from tests.support.providers import an_entry, answers, hangs, register, says_no, serve_provider
 from tests.support.router_streams import a_result, publish_result, read_stream, read_usage, store_assignment
 from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import Json
+from tests.support.stories import Json, read_metric
 from tests.support.waiting import until
 
 ASKED: Json = {"tenant_id": "acme", "provider_id": "echo", "prompt": "hello"}
@@ -219,6 +221,104 @@ async def test_an_attempt_that_failed_before_the_report_makes_no_later_one_free(
         events = await read_usage(nc, settings)
     assert len({event["event_id"] for event in events}) == len(events) == 2 + is_answered
     assert cost_of(events) == COST
+
+
+async def test_a_report_whose_mark_finds_no_room_at_first_makes_no_later_invocation_free(nc: Nats, nats_url: str, prefix: str) -> None:
+    """The mark is stored before the event, and both before the ack: a mark that is refused, or lost, comes again."""
+    settings = settings_for(nats_url, prefix, streams__usage__duplicate_window_ms=200, effects__retry_ms=50)
+    async with a_router(settings) as router, Client(nats_url) as client:
+        await register(router, an_entry())
+        known = await store_assignment(nc, settings, "own", provider="echo")
+        async with _without_room(nc, settings.buckets.assignments_known.name):
+            await _publish_report(nc, router)
+            await until(lambda: _is_waiting(router), what="the mark finds no room")
+            assert await read_usage(nc, settings) == []
+        await until(lambda: _has_settled(nc, router), what="the result is settled")
+        events = await _invoke_later(nc, router, client, known)
+    assert len({event["event_id"] for event in events}) == len(events) == 2
+    assert cost_of(events) == COST
+
+
+async def test_a_report_whose_router_ends_before_its_mark_is_stored_makes_no_later_invocation_free(
+    nc: Nats, nats_url: str, prefix: str
+) -> None:
+    """The result was not acknowledged, so another instance gets it, and stores the mark."""
+    settings = settings_for(nats_url, prefix, streams__usage__duplicate_window_ms=200, results__ack_wait_ms=1000)
+    async with AsyncExitStack() as full, a_router(settings) as router:
+        await register(router, an_entry())
+        known = await store_assignment(nc, settings, "own", provider="echo")
+        await full.enter_async_context(_without_room(nc, settings.buckets.assignments_known.name))
+        await _publish_report(nc, router)
+        await until(lambda: _is_waiting(router), what="the mark finds no room")
+    async with a_router(settings) as router, Client(nats_url) as client:
+        await until(lambda: _has_settled(nc, router), what="the result is settled")
+        events = await _invoke_later(nc, router, client, known)
+    assert len({event["event_id"] for event in events}) == len(events) == 2
+    assert cost_of(events) == COST
+
+
+async def test_a_provider_that_is_registered_after_the_report_makes_no_later_invocation_free(nc: Nats, nats_url: str, prefix: str) -> None:
+    """No instance knew then that the provider would be invoked."""
+    settings = settings_for(nats_url, prefix, streams__usage__duplicate_window_ms=200)
+    async with a_router(settings) as router, Client(nats_url) as client:
+        known = await store_assignment(nc, settings, "own", provider="echo")
+        await _report(nc, router, known)
+        await until(lambda: _has_settled(nc, router), what="the result is settled")
+        await register(router, an_entry())
+        events = await _invoke_later(nc, router, client, known)
+    assert len({event["event_id"] for event in events}) == len(events) == 2
+    assert cost_of(events) == COST
+
+
+async def test_an_assignment_that_may_have_been_reported_is_not_taken_over(nc: Nats, router: Running, client: Client) -> None:
+    """Its first attempt failed, and then an instance that did not know the provider had a result."""
+    known = await store_assignment(nc, router.settings, "own", provider="echo")
+    for key, value in ((invoked_key(known["assignment_id"]), ENDED), (unmarked_key("acme", "echo"), b"1")):
+        await nc.jetstream().publish(f"$KV.{router.settings.buckets.assignments_known.name}.{key}", value)
+    async with serve_provider(nc, answers):
+        assert (await client.invoke(**ASKED, request_id=known["assignment_id"], context={"assignment_id": known["assignment_id"]})).ok
+    (event,) = await read_usage(nc, router.settings)
+    assert event["event_id"] != assignment_identity("acme", known["assignment_id"])
+
+
+@asynccontextmanager
+async def _without_room(nc: Nats, name: str) -> AsyncIterator[None]:
+    """For the duration of the block the bucket takes nothing."""
+    config = (await nc.jsm().stream_info(f"KV_{name}")).config
+    await nc.jsm().update_stream(config, max_bytes=1)
+    try:
+        yield
+    finally:
+        await nc.jsm().update_stream(config, max_bytes=config.max_bytes)
+
+
+async def _report(nc: Nats, router: Running, known: Json) -> None:
+    """The worker reports that it was free, and that is metered."""
+    await _publish_report(nc, router)
+    bill = assignment_identity("acme", known["assignment_id"])
+    await until(lambda: _is_billed(nc, router, bill), what="the result is metered")
+
+
+async def _publish_report(nc: Nats, router: Running) -> None:
+    await publish_result(nc, router.settings, a_result("own", cost=0.0, status="success", provider_id="echo", tenant_id="acme"))
+
+
+async def _is_waiting(router: Running) -> bool:
+    return await read_metric(router.ready.http, "router_storage_waiting", consumer=router.settings.results.durable) == 1
+
+
+async def _has_settled(nc: Nats, router: Running) -> bool:
+    stream, durable = router.settings.streams.results.name, router.settings.results.durable
+    info = await nc.jsm().consumer_info(stream, durable)
+    return info.num_pending == info.num_ack_pending == 0
+
+
+async def _invoke_later(nc: Nats, router: Running, client: Client, known: Json) -> list[Json]:
+    """Every usage event, after an invocation of the assignment that the stream knows no duplicate of any more."""
+    await asyncio.sleep(0.5)  # above the duplicate window, by the server's own clock
+    async with serve_provider(nc, answers):
+        assert (await client.invoke(**ASKED, request_id=known["assignment_id"], context={"assignment_id": known["assignment_id"]})).ok
+    return await read_usage(nc, router.settings)
 
 
 async def _is_billed(nc: Nats, router: Running, event_id: str) -> bool:

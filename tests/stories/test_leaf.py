@@ -5,6 +5,7 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
+from router.contracts.assignment_record import unmarked_key
 from tests.support.leaf import HUB, a_leaf
 from tests.support.patient_client import connect_patiently
 from tests.support.places import can_reach_hub
@@ -18,7 +19,7 @@ QUICK = {"acks__enabled": True, "tenants_allowed": "acme", "results__max_attempt
 
 @pytest.mark.parametrize("stores", [False, True], ids=["without JetStream", "with a domain of its own"])
 async def test_what_a_request_and_its_results_store_is_in_the_hub(prefix: str, stores: bool) -> None:
-    """A policy is seeded, an assignment created, an ack noted, an attempt counted, a dead letter and a usage event stored."""
+    """A policy is seeded, an assignment created, an ack and a report noted, an attempt counted, a dead letter and a usage event stored."""
     with a_leaf(stores=stores) as (hub, leaf):
         settings = settings_for(leaf.url, prefix, nats__js_domain=HUB, **QUICK)
         worker, operator = await connect_patiently(leaf.url), await connect_patiently(hub.url)
@@ -37,11 +38,12 @@ async def test_what_a_request_and_its_results_store_is_in_the_hub(prefix: str, s
             await until(lambda: read_dead_letters(operator, settings))
             (letter,) = await read_dead_letters(operator, settings)
             assert letter["source"]["attempts"] == 2
-            await until(lambda: _has_assignment_and_ack(operator, settings))
+            await until(lambda: _has_assignment_and_notes(operator, settings))
         await worker.close()
         await operator.close()
 
 
-async def _has_assignment_and_ack(operator: Client, settings: Settings) -> bool:
-    """The assignment, and its ack."""
-    return len(await list_keys(operator, settings.buckets.assignments_known.name)) == 2
+async def _has_assignment_and_notes(operator: Client, settings: Settings) -> bool:
+    """The assignment, its ack, and that reports from its provider may have no marks."""
+    keys = await list_keys(operator, settings.buckets.assignments_known.name)
+    return len(keys) == 3 and unmarked_key("acme", "openai") in keys

@@ -15,8 +15,7 @@ from msgspec import Struct
 from router.contracts.assignment import Assignment
 from router.contracts.assignment_record import (
     ACK_SUFFIX,
-    INVOKED_SUFFIX,
-    REPORTED_SUFFIX,
+    OF_INVOCATIONS,
     AssignmentAck,
     AssignmentRecord,
     assignment_ack_key,
@@ -76,7 +75,7 @@ async def list_assignments(
         if key.endswith(ACK_SUFFIX):
             if (state := _state(stored)) is not None:
                 acks[key.removesuffix(ACK_SUFFIX)] = state
-        elif not key.endswith((INVOKED_SUFFIX, REPORTED_SUFFIX)) and (found := _read_stored(stored, acks.pop(key, None))) is not None:
+        elif not key.endswith(OF_INVOCATIONS) and (found := _read_stored(stored, acks.pop(key, None))) is not None:
             if tenant in (None, found.known.tenant_id) and status in (None, found.status):
                 yield found
                 given += 1

@@ -82,6 +82,10 @@ class ExtensionRegistry:
         known = self._prepared.get(entry.id)
         return known if known is not None and self._entries.get(entry.id) is entry else _prepare_entry(entry)
 
+    def has_entry(self, extension_id: str) -> bool:
+        """Also where it is disabled."""
+        return extension_id in self._entries
+
     def get_all(self) -> Mapping[str, ExtensionEntry]:
         """Every entry by id, disabled ones too."""
         return MappingProxyType(self._entries)

@@ -13,7 +13,7 @@ from router.routing.reports.assignments import AssignmentCache, AssignmentLookup
 from router.routing.reports.later_outcomes import MeteredEvent, make_correction
 from router.routing.reports.metering import CostBound, make_bill, make_marked_event, make_usage_effect
 from router.routing.reports.result_memory import FirstResults, ProviderFigures, RecentOutcomes, Repetition
-from router.routing.reports.results import MeteredEvents, ResultRules, ResultsHandler, ResultsMeter
+from router.routing.reports.results import Marks, MeteredEvents, ReportMark, ResultRules, ResultsHandler, ResultsMeter
 from router.routing.reports.worker_liveness import Liveness, TrackedWorker, WorkerChange, WorkerCondition, find_condition
 
 __all__ = [
@@ -27,11 +27,13 @@ __all__ = [
     "CostBound",
     "FirstResults",
     "Liveness",
+    "Marks",
     "MeteredEvent",
     "MeteredEvents",
     "ProviderFigures",
     "RecentOutcomes",
     "Repetition",
+    "ReportMark",
     "ResultRules",
     "ResultsHandler",
     "ResultsMeter",

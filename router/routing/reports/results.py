@@ -6,6 +6,7 @@
     its assignment is unknown                   -> the same, marked: no bill, and no figures learn from it; or refused, by setting
     its bill is stored already                  -> what follows from that is stored too: a correction, or nothing (`later_outcomes`)
     its cost is above the bound                 -> the notice for operators is stored after the event that is booked at the bound
+    its provider can be invoked                 -> that its worker has reported is stored before the event (`Marks`)
 
 A result whose assignment is in the cache stays on the synchronous path; a miss is a `Deferred` (`routing.reports.correlate`).
 """
@@ -26,8 +27,8 @@ from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELA
 from router.contracts.result import ExecResult, read_result
 from router.contracts.usage import USAGE_SUBJECT, UsageEvent, identity
 from router.contracts.worker import DEFAULT_LIMITS, ReadResult, WorkerMessageLimits
-from router.core.message import Message
-from router.core.outcome import Dead, Done, Fault, Outcome, PublishAck, Retry
+from router.core.message import Effect, Message
+from router.core.outcome import Commit, Dead, Done, Fault, Outcome, PublishAck, Retry, Then
 from router.routing.reports.assignments import AssignmentLookup, correlate, find_contradiction
 from router.routing.reports.later_outcomes import MeteredEvent, is_same, make_correction, may_follow
 from router.routing.reports.metering import CostBound, make_bill, make_marked_event, make_usage_effect
@@ -76,6 +77,23 @@ class MeteredEvents(Protocol):
         """The event that a duplicate's publish ack names; None: it is gone. Raises BrokerUnavailable."""
 
 
+class ReportMark(Struct, frozen=True, gc=False):
+    """`effect`: that a worker has reported; `commit`: what remembers that it is stored.
+
+    `goes_first`: no event is stored without it; else it is stored beside the event, which it never delays."""
+
+    effect: Effect
+    commit: Commit | None = None
+    goes_first: bool = False
+
+
+class Marks(Protocol):
+    """That the worker of an assignment has reported, for those who invoke its provider later."""
+
+    def find(self, known: Assignment) -> ReportMark | None:
+        """What is to be stored before the result is acked; nearly always nothing. Asked of each result, so it must be cheap."""
+
+
 class ResultRules(Struct, frozen=True, kw_only=True):
     """Settings of the handler."""
 
@@ -96,6 +114,7 @@ class ResultsHandler:
         meter: ResultsMeter,
         figures: ProviderFigures,
         metered: MeteredEvents,
+        marks: Marks,
         *,
         rules: ResultRules = ResultRules(),  # noqa: B008 - frozen
         recent: RecentOutcomes | None = None,
@@ -106,6 +125,7 @@ class ResultsHandler:
         self._meter = meter
         self._lessons = FirstResults(figures, on_first)
         self._metered = metered
+        self._marks = marks
         self._rules = rules
         self._recent = recent if recent is not None else RecentOutcomes()
         self._on_finished = on_finished  # called with the id of an assignment whose result has come
@@ -172,9 +192,10 @@ class ResultsHandler:
         if rules.usage_subject is None:
             return NOTHING_TO_STORE
         effect = make_usage_effect(event, event_id, rules.usage_subject, known.reservation)
-        if seen is Repetition.DUPLICATE:  # what follows, follows from the first one
-            return Done((effect,))
-        return Done((effect,), then=_Following(self, event, message.stored_ns, known.reservation))
+        is_repeated = seen is Repetition.DUPLICATE  # what follows, follows from the first one
+        then = None if is_repeated else _Following(self, event, message.stored_ns, known.reservation)
+        mark = self._marks.find(known)  # also of one that comes again: whether the mark of the first is stored, nothing here knows
+        return Done((effect,), then=then) if mark is None else _store_marked(mark, effect, then)
 
     def _compare(self, message: Message, event: UsageEvent, event_id: str) -> Repetition:
         seen = self._recent.compare(event_id, event, message)
@@ -212,6 +233,12 @@ class ResultsHandler:
     def _hold(self, event: UsageEvent, reservation: str | None) -> Done:
         self._meter.on_held(event)
         return Done((make_held_notice(event, reservation),))
+
+
+def _store_marked(mark: ReportMark, effect: Effect, then: Then | None) -> Done:
+    if mark.goes_first:
+        return Done((mark.effect,), commit=mark.commit, then=lambda _: Done((effect,), then=then))
+    return Done((effect, mark.effect), commit=mark.commit, then=then)
 
 
 class _Following(Struct, frozen=True, gc=False):

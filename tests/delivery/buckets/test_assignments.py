@@ -6,7 +6,14 @@ import pytest
 
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import assignment_id_of
-from router.contracts.assignment_record import assignment_ack_bytes, assignment_ack_key, build_record, record_bytes
+from router.contracts.assignment_record import (
+    assignment_ack_bytes,
+    assignment_ack_key,
+    build_record,
+    record_bytes,
+    reported_key,
+    unmarked_key,
+)
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
 from router.core.ids import key
@@ -80,6 +87,8 @@ async def test_what_is_no_record_is_passed_over(book: Book) -> None:
     assignment_id = await book.push("r-1")
     await book.put("odd", b"\xff")
     await book.put(assignment_ack_key(assignment_id), b"[]")
+    await book.put(reported_key(assignment_id), b"reported")
+    await book.put(unmarked_key("acme", "openai"), b"1700000000000")
     assert await book.listed() == [("r-1", UNACKNOWLEDGED)]
 
 

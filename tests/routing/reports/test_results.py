@@ -7,13 +7,13 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from router.contracts.assignment import assignment_id_of
+from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.result import read_result
-from router.contracts.usage import UsageEvent, identity
+from router.contracts.usage import USAGE_SUBJECT, UsageEvent, identity
 from router.core.errors import BrokerUnavailable
-from router.core.message import Message
+from router.core.message import Effect, Message
 from router.core.outcome import Dead, Done, Outcome, PublishAck, Retry
-from router.routing.reports import MeteredEvent, ResultRules, ResultsHandler, make_bill
+from router.routing.reports import MeteredEvent, ReportMark, ResultRules, ResultsHandler, make_bill
 from tests.support.requests import a_message
 from tests.support.workers import FakeKnownAssignments, RecordedOutcomes, a_result, an_assignment
 
@@ -21,8 +21,8 @@ STORED_NS = a_result().stored_ns
 EVENT = make_bill(read_result(a_result()).found, an_assignment(), 1.0, 1_700_000_000_123)  # type: ignore[arg-type]
 
 
-def handled(message: Message, known: FakeKnownAssignments | None = None, heard: RecordedOutcomes | None = None, **rules: object) -> Outcome:
-    outcome = a_handler(known, heard, **rules)(message)
+def handled(message: Message, known: FakeKnownAssignments | None = None, heard: RecordedOutcomes | None = None, **given: object) -> Outcome:
+    outcome = a_handler(known, heard, **given)(message)  # type: ignore[arg-type]
     assert not isinstance(outcome, Awaitable)
     return outcome
 
@@ -45,8 +45,22 @@ class FakeMetered:
         return self.events.get(publish_ack.id)
 
 
+class FakeMarks:
+    """The same mark for each assignment."""
+
+    def __init__(self, mark: ReportMark | None = None) -> None:
+        self.mark = mark
+
+    def find(self, known: Assignment) -> ReportMark | None:
+        return self.mark
+
+
 def a_handler(
-    known: FakeKnownAssignments | None = None, heard: RecordedOutcomes | None = None, metered: FakeMetered | None = None, **rules: object
+    known: FakeKnownAssignments | None = None,
+    heard: RecordedOutcomes | None = None,
+    metered: FakeMetered | None = None,
+    marks: FakeMarks | None = None,
+    **rules: object,
 ) -> ResultsHandler:
     heard = heard or RecordedOutcomes()
     return ResultsHandler(
@@ -54,10 +68,42 @@ def a_handler(
         heard,
         heard,
         metered or FakeMetered(),
+        marks or FakeMarks(),
         rules=ResultRules(**rules),
         on_finished=lambda _: None,
         on_first=lambda *_: None,
     )
+
+
+@pytest.mark.parametrize("again", [{}, {"sequence": 8}, {"sequence": 8, "status": "error"}], ids=["redelivered", "repeated", "another"])
+async def test_the_mark_of_a_report_is_stored_before_its_event_also_where_it_comes_again(again: dict[str, object]) -> None:
+    """Its process may have died before either, and a second message of it is acked by itself."""
+    mark = ReportMark(Effect("kv.a-1.reported", b"reported", "reported:a-1"), goes_first=True)
+    handler = a_handler(marks=FakeMarks(mark))
+    for outcome in (handler(a_result()), handler(a_result(**again))):
+        assert isinstance(outcome, Done)
+        assert outcome.effects == (mark.effect,)
+        after = await followed(outcome, is_duplicate=False)
+        assert after is not None
+        assert [event.subject for event in after.effects] == [USAGE_SUBJECT]
+
+
+async def test_after_the_mark_what_follows_from_the_event_is_stored_too() -> None:
+    """A later outcome corrects the first as it does without a mark."""
+    mark = ReportMark(Effect("kv.a-1.reported", b"reported", "reported:a-1"), goes_first=True)
+    metered = FakeMetered(replace(EVENT, status="timeout", cost=0.0))
+    after = await followed(a_handler(metered=metered, marks=FakeMarks(mark))(a_result()), is_duplicate=False)
+    assert after is not None
+    correction = await followed(after, is_duplicate=True)
+    assert stored(correction)["adjustment"] == "outcome"
+
+
+def test_a_note_is_stored_beside_the_event() -> None:
+    note = ReportMark(Effect("kv.acme.echo.unmarked", b"1", "unmarked:1"), lambda _: None)
+    outcome = handled(a_result(), marks=FakeMarks(note))
+    assert isinstance(outcome, Done)
+    event, noted = outcome.effects
+    assert (event.subject, noted, outcome.commit) == (USAGE_SUBJECT, note.effect, note.commit)
 
 
 async def awaited(outcome: Outcome | Awaitable[Outcome]) -> Outcome:
