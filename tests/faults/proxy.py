@@ -24,7 +24,8 @@ class Proxy:
         self._is_cut = False
         self._open = {way: asyncio.Event() for way in BOTH}
         self._delay_s = 0.0
-        self._is_tearing = False  # the next chunk from the server is the last of its connection, and not whole
+        self._left: int | None = None  # bytes that still come from the server, before the connection ends; None: all
+        self.torn = asyncio.Event()
 
     async def start(self) -> "Proxy":
         for way in BOTH:
@@ -51,15 +52,16 @@ class Proxy:
         """Everything comes so much later, both ways."""
         self._delay_s = seconds
 
-    def tear(self) -> None:
-        """The next chunk from the server ends in its middle, and so does its connection."""
-        self._is_tearing = True
+    def tear(self, after: int) -> None:
+        """After so many more bytes from the server its connection ends, wherever in a frame that is; `torn` is set then."""
+        self._left = after
+        self.torn.clear()
 
     def mend(self) -> None:
         """All is well again; what was held back passes."""
         self._is_cut = False
         self._delay_s = 0.0
-        self._is_tearing = False
+        self._left = None
         for way in BOTH:
             self._open[way].set()
 
@@ -109,12 +111,15 @@ class Proxy:
             if (wait := came + self._delay_s - loop.time()) > 0:
                 await asyncio.sleep(wait)
             await self._open[way].wait()
-            if self._is_tearing and way == FROM_SERVER and len(chunk) > 1:
-                self._is_tearing = False
-                writer.write(chunk[: len(chunk) // 2])
-                await writer.drain()
-                link.end()  # a FIN behind half a frame: a reset would throw the half away
-                return
+            if way == FROM_SERVER and self._left is not None:
+                chunk, is_last = chunk[: self._left], self._left <= len(chunk)
+                self._left = None if is_last else self._left - len(chunk)
+                if is_last:
+                    writer.write(chunk)
+                    await writer.drain()
+                    self.torn.set()
+                    link.end()  # a FIN behind half a frame: a reset would throw the half away
+                    return
             writer.write(chunk)
             await writer.drain()
 

@@ -76,7 +76,9 @@ async def test_a_slow_network_holds_back_both_ways() -> None:
 async def test_a_torn_connection_ends_in_the_middle_of_what_the_server_says() -> None:
     async with a_way() as (proxy, port):
         ends = await _opened(port)
-        proxy.tear()
-        ends[1].write(b"12345678")
-        assert await asyncio.wait_for(ends[0].read(), 60) == b"1234"
+        proxy.tear(after=6)
+        ends[1].write(b"1234")
+        assert await asyncio.wait_for(ends[0].readexactly(4), 60) == b"1234"
+        ends[1].write(b"5678")
+        assert await asyncio.wait_for(ends[0].read(), 60) == b"56"
         assert await _said(await _opened(port), b"whole again") == b"whole again"

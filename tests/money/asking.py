@@ -15,6 +15,8 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error
 
+from tests.money.torn import TornReader
+
 Json = dict[str, Any]
 
 DECIDE = "beamline.router.v1.decide"
@@ -82,8 +84,11 @@ class Asker(Struct):
         options: Json | None = None,
         leave_after: int | None = None,
         longest_ms: int = STREAM_MS,
+        torn: TornReader | None = None,
     ) -> str:
         """How a stream ended: read to its end, or left after so many pieces. `options`: for the stand-in.
+
+        `torn`: the reader of its own, whose connection is torn then; without it the reader unsubscribes.
 
         It is asked for again where no router heard it, and never where one may have.
         """
@@ -92,7 +97,7 @@ class Asker(Struct):
         asked = {"provider_id": provider, "tenant_id": tenant, "message_id": name, "body": f"{name}|{body}", **given}
         code = NO_ROUTER
         for _ in range(TRIES):
-            code = await self._stream(json.dumps(asked).encode(), leave_after, longest_ms)
+            code = await self._stream(json.dumps(asked).encode(), leave_after, longest_ms, torn)
             if code != NO_ROUTER:
                 break
             self.failed.add(name)
@@ -100,12 +105,16 @@ class Asker(Struct):
         self._note_stream(name, code)
         return code
 
-    async def _stream(self, body: bytes, leave_after: int | None, longest_ms: int) -> str:
-        inbox = self.client.new_inbox()
-        ear = await self.client.subscribe(inbox)
-        await self.client.publish(STREAM, body, reply=inbox, headers={"Router-Deadline-Ms": str(longest_ms)})
+    async def _stream(self, body: bytes, leave_after: int | None, longest_ms: int, torn: TornReader | None) -> str:
+        client = self.client if torn is None else torn.client
+        inbox = client.new_inbox()
+        ear = await client.subscribe(inbox)
+        await client.publish(STREAM, body, reply=inbox, headers={"Router-Deadline-Ms": str(longest_ms)})
         code = await self._read(ear, leave_after)
-        await ear.unsubscribe()
+        if code == LEFT and torn is not None:
+            await torn.tear()
+        else:
+            await ear.unsubscribe()
         return code
 
     def _note_stream(self, name: str, code: str) -> None:

@@ -12,6 +12,7 @@ from tests.money.ledger import Call, End, Work
 from tests.money.prices import PRICES
 
 WHOLE, BY_READER, BY_PROVIDER, BY_ROUTER = "whole", "its reader left", "its provider fell silent", "its router stopped"
+TORN = "its reader's connection was torn"
 OFF_BY = Decimal("0.02")  # of the sum of each text, and of each end
 FACTS = ("date", "command", "CPU", "memory", "system", "Python", "nats-server", "load")
 
@@ -27,6 +28,7 @@ class Asking(Struct, frozen=True, kw_only=True):
     prompt_at: int
     tells: bool
     leave_after: int | None = None
+    torn_after: int | None = None  # bytes after these pieces
     silent_after: int | None = None
 
 
@@ -109,7 +111,7 @@ def compare(
 def _cut_of(one: Asking, end: End | None) -> str:
     """A long stream that did not tell its usage was cut by its router; a short one that its reader wanted to leave may have ended."""
     if one.leave_after is not None:
-        return BY_READER
+        return BY_READER if one.torn_after is None else TORN
     if one.silent_after is not None:
         return BY_PROVIDER
     return WHOLE if end is not None and (end.is_told or not one.tells) else BY_ROUTER

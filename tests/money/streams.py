@@ -1,6 +1,7 @@
 """`python -m tests.money.streams`: ten thousand streams, a tenth of them cut, and what was billed for each.
 
-    the reader leaves after some pieces; the provider falls silent; the router is told to stop while long streams flow
+    the reader leaves after some pieces, or its connection is torn at a random byte
+    the provider falls silent; the router is told to stop while long streams flow
     two of three that end tell their usage, the others tell nothing: they are estimated, as all are that were cut
 
 Texts are of five languages and of code, mixed in each tenant; the counts are the stand-in's own (`tokens`). Exit status: 0 all holds,
@@ -30,8 +31,10 @@ from tests.money.prices import TALKER
 from tests.money.stage import Town, on_stage
 from tests.money.stream_figures import Asking, StreamFigures, compare, render_streams
 from tests.money.tokens import TEXTS
+from tests.money.torn import TornReader, a_torn_reader
 from tests.money.tricks import run_in_order
 from tests.money.watching import UsageReader
+from tests.money.wire import Login
 from tests.neighbours.part import Broken
 from tests.neighbours.tree import Tree, find_own_tree
 
@@ -41,6 +44,8 @@ TENANTS = 4
 NOISY = 0.9  # no silent ones after these: streams that end well lie between those that fail, or a breaker opens
 TELL = 2 / 3  # of those that end
 BEYOND = 25  # pieces that a provider still has when its reader leaves
+TORN = 2 / 3  # of those that their reader leaves: its connection ends at a random byte; the others unsubscribe
+TORN_WITHIN = 1200  # bytes after the last piece that it reads: some pieces
 PROMPT = 160  # characters at most
 PAUSE_S = 0.01  # between two pieces: a fast model. What is under way when a reader leaves is a piece or two then
 LONG = 16  # streams in one wave, before a router is told to stop
@@ -84,6 +89,7 @@ def plan_streams(plan: StreamPlan) -> list[Asking]:
                 prompt_at=dice.randrange(len(TEXTS[text])),
                 tells=dice.random() < TELL,
                 leave_after=place if by_reader else None,
+                torn_after=dice.randint(1, TORN_WITHIN) if by_reader and dice.random() < TORN else None,
                 silent_after=place if place is not None and not by_reader else None,
             )
         )
@@ -101,7 +107,7 @@ async def run(plan: StreamPlan, tree: Tree, tell: Tell) -> StreamFigures:
         waves = asyncio.create_task(_make_waves(town, asker, plan, tell))
 
         async def ask(number: int) -> None:
-            await _ask(asker, asked[number], pause_s=plan.pause_s)
+            await _ask(town.login, asker, asked[number], pause_s=plan.pause_s)
             if number % 1000 == 999:
                 tell(f"{number + 1} asked")
 
@@ -114,13 +120,22 @@ async def run(plan: StreamPlan, tree: Tree, tell: Tell) -> StreamFigures:
         return compare([*asked, *long], work, events, dict(asker.answers), again=again, commit=tree.commit, seconds=seconds)
 
 
-async def _ask(asker: Asker, one: Asking, *, pause_s: float, longest_ms: int = LONGEST_MS) -> str:
+async def _ask(login: Login, asker: Asker, one: Asking, *, pause_s: float, longest_ms: int = LONGEST_MS) -> str:
     options = {"text": one.text, "pieces": one.pieces, "seed": one.seed, "tells": one.tells}
     silent = {"silent": one.silent_after} if one.silent_after is not None else {}
     text = TEXTS[one.text]
     body = (text + text)[one.prompt_at : one.prompt_at + PROMPT]
     given = {**options, **silent, "pause_s": pause_s}
-    return await asker.stream(one.tenant, one.name, TALKER, body=body, options=given, leave_after=one.leave_after, longest_ms=longest_ms)
+
+    async def stream(torn: TornReader | None) -> str:
+        return await asker.stream(
+            one.tenant, one.name, TALKER, body=body, options=given, leave_after=one.leave_after, longest_ms=longest_ms, torn=torn
+        )
+
+    if one.torn_after is None:
+        return await stream(None)
+    async with a_torn_reader(login, one.torn_after) as torn:
+        return await stream(torn)
 
 
 async def _make_waves(town: Town, asker: Asker, plan: StreamPlan, tell: Tell) -> list[Asking]:
@@ -141,7 +156,7 @@ async def _make_waves(town: Town, asker: Asker, plan: StreamPlan, tell: Tell) ->
             for number in range(LONG)
         ]
         found += some
-        flowing = [asyncio.create_task(_ask(asker, one, pause_s=LONG_PAUSE_S)) for one in some]
+        flowing = [asyncio.create_task(_ask(town.login, asker, one, pause_s=LONG_PAUSE_S)) for one in some]
         await asyncio.sleep(WAVE_S)
         router = town.routers[wave % len(town.routers)]
         await asyncio.to_thread(router.stop)
