@@ -80,7 +80,9 @@ def test_an_adjustment_of_a_period_names_no_event() -> None:
     )
     effect = make_adjustment_effect(made)
     assert (effect.subject, effect.id, effect.headers) == ("beamline.usage.v1.adjusted", made.event_id, {})
-    assert orjson.loads(effect.data)["cost"] == 5.0
+    body = orjson.loads(effect.data)
+    assert body["cost"] == 5.0
+    assert not body.keys() & {"adjusts", "assignment_id", "request_id", "model"}
     assert b'"cost":5.0' in effect.data
 
 

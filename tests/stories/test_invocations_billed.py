@@ -16,7 +16,7 @@ from router.contracts.assignment_record import invoked_key, reported_key, unmark
 from router.contracts.usage import assignment_identity
 from router.core import ids
 from router.services.assignment_claims import ENDED
-from tests.support.providers import an_entry, answers, hangs, register, says_no, serve_provider
+from tests.support.providers import an_entry, answers, hangs, read_until_failure, register, says_no, serve_provider
 from tests.support.router_streams import a_result, publish_result, read_stream, read_usage, store_assignment
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import Json, read_metric
@@ -81,6 +81,35 @@ async def test_other_content_under_an_id_that_is_known_is_refused(nc: Nats, rout
         assert (await client.invoke(**{**ASKED, "tenant_id": "globex", "prompt": "mine"}, request_id="r-1")).ok
     assert (told.status, told.error_code, told.metadata["field"]) == ("error", "invalid_request", "message_id")
     assert len(asked) == 2
+
+
+async def test_other_content_under_an_id_is_refused_while_the_first_is_under_way(nc: Nats, router: Running, client: Client) -> None:
+    may_answer = asyncio.Event()
+
+    async def answer_late(message: Msg) -> None:
+        await may_answer.wait()
+        await answers(message)
+
+    async with serve_provider(nc, answer_late) as asked:
+        first = asyncio.create_task(client.invoke(**ASKED, request_id="r-1"))
+        await until(lambda: asked)
+        other = asyncio.create_task(client.invoke(**{**ASKED, "prompt": "something else"}, request_id="r-1"))
+        await asyncio.sleep(0)
+        may_answer.set()
+        assert (await first).body == "you said hello"
+        told = await other
+    assert (told.status, told.error_code, told.metadata["field"]) == ("error", "invalid_request", "message_id")
+    assert len(asked) == 1
+    assert cost_of(await read_usage(nc, router.settings)) == COST
+
+
+async def test_other_content_under_the_id_of_a_stream_is_refused(nc: Nats, router: Running, client: Client) -> None:
+    async with serve_provider(nc, answers) as asked:
+        assert [chunk.done async for chunk in client.invoke_stream(**ASKED, request_id="r-1")] == [True]
+        chunks, failed = await read_until_failure(client.invoke_stream(**{**ASKED, "prompt": "something else"}, request_id="r-1"))
+    assert (chunks, failed.code, failed.metadata["field"]) == ([], "invalid_request", "message_id")
+    assert len(asked) == 1
+    assert cost_of(await read_usage(nc, router.settings)) == COST
 
 
 async def test_a_failure_is_not_kept_the_same_again_is_asked_and_billed(nc: Nats, router: Running, client: Client) -> None:

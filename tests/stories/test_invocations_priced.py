@@ -18,7 +18,7 @@ from router.services import invocation_bill
 from tests.support.budgets import BudgetTown, write_policies
 from tests.support.prices import put_prices
 from tests.support.providers import Streaming, an_entry, answers, echoed, hangs, read_until_failure, register, serve_provider
-from tests.support.router_streams import read_stream, read_usage
+from tests.support.router_streams import AlertRecorder, read_stream, read_usage
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import Json
 from tests.support.waiting import until
@@ -176,12 +176,15 @@ async def test_without_a_price_a_told_cost_is_booked_at_its_bound_and_the_rest_i
     async def asks_for_much(message: Msg) -> None:
         await message.respond(json.dumps({"output": "gold", "cost": 1e9}).encode())
 
+    alerts = await AlertRecorder.heard_on(nc)
     async with serve_provider(nc, asks_for_much):
         response = await client.invoke(**ASKED)
     event = await read_one(nc, router)
     assert (event["cost"], event["told_cost"], response.cost) == (1.0, 1e9, 1.0)
     (notice,) = [json.loads(data) for _, data, _ in await read_stream(nc, router.settings.streams.held.name)]
     assert (notice["event_id"], notice["told_cost"]) == (event["event_id"], 1e9)
+    await until(lambda: alerts.causes("warning"))
+    assert alerts.causes("warning") == ["cost_held:acme"]
 
 
 @pytest.mark.parametrize("is_stream", [False, True])

@@ -96,7 +96,9 @@ async def test_another_limit_after_the_first_one_leaves_it_alone_again(nc: Clien
         await reports.limit()
         _end_limit(router)
         assert await reports.chosen() == USUAL
+        assert _find_left_ms(router) == 0
         await reports.limit(error_code="RATE_LIMITED")
+        assert _find_left_ms(router) > 0, "for a time, and not only until the probe's result"
         assert {await reports.chosen() for _ in range(5)} == {FALLBACK}
 
 
@@ -134,6 +136,12 @@ def _end_limit(router: Running) -> None:
     context = router.service._context
     assert context is not None
     end_rate_limit(context.breakers.providers, "acme", "openai")
+
+
+def _find_left_ms(router: Running) -> int:
+    context = router.service._context
+    assert context is not None
+    return context.breakers.limits.find_left_ms("acme", "openai")
 
 
 def _limits(router: Running) -> bool:

@@ -68,6 +68,25 @@ async def test_one_tenants_invocations_that_break_a_provider_leave_it_open_to_th
         assert await code_of(nc, "acme", is_stream=is_stream) is None
 
 
+@pytest.mark.parametrize("is_stream", [False, True])
+@pytest.mark.parametrize(("number", "asked_of_each"), [(401, 5), (404, 5), (422, 8)])
+async def test_a_provider_that_refuses_each_call_of_two_tenants_is_closed_to_them_and_to_no_other(  # noqa: PLR0917 - fixtures
+    nc: Client, nats_url: str, prefix: str, number: int, asked_of_each: int, is_stream: bool
+) -> None:
+    """A key that is not valid fails each call of its tenant, and each is billed; what a request is at fault for says nothing."""
+
+    async def answer(message: Msg) -> None:
+        await (answers if json.loads(message.data)["tenant_id"] == "acme" else says_no(number))(message)
+
+    async with a_router(settings_for(nats_url, prefix)) as router, serve_provider(nc, answer) as asked:
+        await register(router, an_entry())
+        for tenant in ("spiteful", "third"):
+            for _ in range(8):
+                assert await code_of(nc, tenant, is_stream=is_stream) is not None
+        assert len(asked) == 2 * asked_of_each
+        assert await code_of(nc, "acme", is_stream=is_stream) is None
+
+
 async def code_of(nc: Client, tenant: str, *, is_stream: bool) -> str | None:
     """Of an invocation's failure; None: it was answered."""
     body = json.dumps({"provider_id": "echo", "tenant_id": tenant, "body": "hello"}).encode()

@@ -5,6 +5,7 @@
                                       until the first of the two may try it again
 
 So a tenant whose requests make a service fail, or hang, keeps no other tenant from it; a service that is down is found by two of them.
+An opening by what the tenant itself may have caused, as a key that is not valid, is not one of the two.
 At most `limit` breakers: the least recently used one is dropped first. A tenant has as many as there are services.
 """
 
@@ -56,6 +57,7 @@ class TenantBreaker(CircuitBreaker):
         super().__init__("/".join(name), rules, now=now, on_change=on_change)
         self.service, self.tenant_id = name
         self._openings = openings
+        self.is_tenants = False  # the last failure may have been of the tenant's own making
 
     def acquire(self, permit_s: float) -> CallPermit | None:
         if self.state == CLOSED and self._openings.is_failing(self._now()):
@@ -65,6 +67,10 @@ class TenantBreaker(CircuitBreaker):
     def record_success(self, permit: CallPermit, latency_ms: float) -> None:
         self._openings.clear()
         super().record_success(permit, latency_ms)
+
+    def record_failure(self, permit: CallPermit, *, is_tenants: bool = False) -> None:
+        self.is_tenants = is_tenants
+        super().record_failure(permit)
 
 
 class ServiceSnapshot(Struct, frozen=True):
@@ -150,7 +156,7 @@ class BreakerRegistry:
             openings.remove(name[1])
             return
         self._not_closed.add(name)
-        if transition.state == OPEN:
+        if transition.state == OPEN and not self._breakers[name].is_tenants:
             openings.add(name[1], self._now() + transition.left_s)
 
     def __len__(self) -> int:

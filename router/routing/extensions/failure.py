@@ -19,7 +19,8 @@ class ExtensionFailure(RouterError):
 
     `is_answer`: the service worked, and its answer was an error of the request (4xx). Health counts that as a success; a failure
     that is neither the extension's fault nor an answer is not counted at all. `was_sent`: an attempt may have reached the service.
-    `fault`: whose it was, for the tenant that asked (below), where the others do not say it.
+    `fault`: whose it was, for the tenant that asked (below), where the others do not say it. `is_tenants`: the tenant may have caused
+    it, so it closes the service to that tenant alone.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class ExtensionFailure(RouterError):
         was_sent: bool = True,
         fault: str | None = None,
         retry_after_ms: int | None = None,
+        is_tenants: bool = False,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -44,6 +46,7 @@ class ExtensionFailure(RouterError):
         self.was_sent = was_sent
         self.fault = fault
         self.retry_after_ms = retry_after_ms
+        self.is_tenants = is_tenants
 
 
 REQUESTS, SERVICES, ANSWERS, RATE_LIMITS = "request", "service", "answer", "rate_limit"  # metadata.fault of an extension_error
@@ -55,19 +58,21 @@ def find_fault(code: int, told: str | None) -> str:
     return told if told in (REQUESTS, SERVICES, RATE_LIMITS, ANSWERS) else _FAULTS.get(classify_number(code), SERVICES)
 
 
-def make_refused(message: str, fault: str, retry_after_ms: int | None = None) -> ExtensionFailure:
-    """A 4xx: an answer in good order. Breakers and health count none, or one tenant could close a service to the others.
+def make_refused(message: str, fault: str, retry_after_ms: int | None = None, *, is_providers: bool = False) -> ExtensionFailure:
+    """A 4xx, or what a last chunk says: an answer in good order. `fault` says what it is to the tenant that asked.
 
-    `fault` says what it is to the tenant that asked.
+    `is_providers`: of a provider, which fails each call of a tenant whose key is not valid: that tenant's breaker counts it.
     """
+    is_failure = is_providers and fault in (SERVICES, ANSWERS)
     return ExtensionFailure(
         EXTENSION_ERROR,
         message,
-        "refused",
-        is_callees=False,
-        is_answer=True,
+        "error" if is_failure else "refused",
+        is_callees=is_failure,
+        is_answer=not is_failure,
         fault=fault,
         retry_after_ms=retry_after_ms if fault == RATE_LIMITS else None,
+        is_tenants=is_failure,
     )
 
 

@@ -4,8 +4,8 @@
           │                └────> timeout, no responders, connection, 5xx ── 100, 200, 400 ms ──> again, while the deadline allows
           └── open: unavailable   4xx, an invalid answer ──> an error at once
 
-4xx is what the service says of this request, so neither the breaker nor health count it against the extension, which all tenants
-share; whose fault it was to this tenant, `failure` says. Nor do they count an unavailable broker.
+4xx is what the service says of this request, so neither the breaker nor health count it against an extension; of a provider the table
+of classes says whose fault it was, and what is the provider's the breaker of the tenant counts. None counts an unavailable broker.
 A call may have less time than the entry's own `timeout_ms`: the policy says so, or its deadline is near. A timeout of such a call,
 or the service's 504 for it, is the caller's fault: the breaker, health and the latencies do not count it.
 """
@@ -20,7 +20,9 @@ from msgspec import Struct
 
 from router.core.clock import Clock, steady
 from router.core.errors import BrokerUnavailable, CallTimeout, NoResponders, Poison
-from router.routing.breakers import BreakerRegistry, CallPermit, CircuitBreaker
+from router.routing.breakers import BreakerRegistry, CallPermit
+from router.routing.breakers.registry import TenantBreaker
+from router.routing.extensions.entry import PROVIDER
 from router.routing.extensions.failure import (
     DEADLINE_EXCEEDED_FAILURE,
     EXTENSION_ERROR,
@@ -118,7 +120,7 @@ class Invoker:
                 await before(timeout_s)
                 began = self._now()
                 timeout_s = min(call.timeout_s, call.deadline - began)
-            answer = _read(await self._caller.call(route.subject, call.data, call.head, timeout_s), read)
+            answer = _read(await self._caller.call(route.subject, call.data, call.head, timeout_s), read, route.kind)
         except Exception as exc:  # every failure is counted by the breaker, and goes to the caller
             failure = _failure_of(exc, call, timeout_s)
             self._report_failure(route, breaker, permit, failure, self._now() - began)
@@ -156,7 +158,10 @@ class Invoker:
         if failure is None:
             breaker.release(permit)
             return
-        (breaker.record_failure if failure.is_callees else breaker.release)(permit)
+        if failure.is_callees:
+            breaker.record_failure(permit, is_tenants=failure.is_tenants)
+        else:
+            breaker.release(permit)
         self._meter.on_call(route.extension_id, route.kind, failure.status, seconds)
         if self._health is not None and (failure.is_callees or failure.is_answer):
             self._health.observe(route.extension_id, ok=failure.is_answer, latency_ms=seconds * 1000)
@@ -172,18 +177,18 @@ class NullBreaker:
 
     def record_success(self, permit: CallPermit, latency_ms: float) -> None: ...
 
-    def record_failure(self, permit: CallPermit) -> None: ...
+    def record_failure(self, permit: CallPermit, *, is_tenants: bool = False) -> None: ...
 
     def release(self, permit: CallPermit) -> None: ...
 
 
 NULL_BREAKER = NullBreaker()
-AnyBreaker = CircuitBreaker | NullBreaker
+AnyBreaker = TenantBreaker | NullBreaker
 
 
-def _read(answered: ExtensionReply, read: Read[T]) -> T:
+def _read(answered: ExtensionReply, read: Read[T], kind: str) -> T:
     if answered.error_code is not None:
-        raise _failure_from_error(answered, answered.error_code)
+        raise _failure_from_error(answered, answered.error_code, kind)
     try:
         return read(answered.data)
     except Poison as exc:
@@ -207,11 +212,11 @@ def _failure_of(exc: Exception, call: ExtensionCall, timeout_s: float) -> Extens
             return None
 
 
-def _failure_from_error(answered: ExtensionReply, code: int) -> ExtensionFailure:
+def _failure_from_error(answered: ExtensionReply, code: int, kind: str) -> ExtensionFailure:
     """4xx: the same request would be refused again. Any other code is the service's own failure."""
     message = f"it answered {code}: {(answered.error or '')[:LONGEST_ERROR]}"
     if 400 <= code < 500:
-        return make_refused(message, find_fault(code, answered.fault), answered.retry_after_ms)
+        return make_refused(message, find_fault(code, answered.fault), answered.retry_after_ms, is_providers=kind == PROVIDER)
     return (ServiceDeadlineExceeded if code == DEADLINE_STATUS else ExtensionFailure)(EXTENSION_ERROR, message, "error", is_passing=True)
 
 

@@ -107,7 +107,7 @@ def check_refused(headers: Mapping[str, str]) -> None:
     message = f"it answered {told}: {headers.get(SERVICE_ERROR, '')}"[:200]
     if told is None or len(told) != 3 or not told.startswith("4") or not told.isdigit():
         raise _make_service_failure(message)
-    raise make_refused(message, find_fault(int(told), headers.get(FAULT)), read_retry_after(headers))
+    raise make_refused(message, find_fault(int(told), headers.get(FAULT)), read_retry_after(headers), is_providers=True)
 
 
 def read_failure(metadata: Mapping[str, str]) -> ExtensionFailure:

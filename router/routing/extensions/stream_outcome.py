@@ -45,13 +45,13 @@ class StreamOutcome:
         if failure is None or failure.is_callees or failure.is_answer:
             self._health.observe(self._breaker.service, ok=failure is None or failure.is_answer, latency_ms=latency_ms)
         if failure is not None and failure.is_callees:
-            self._record_failure()
+            self._record_failure(is_tenants=failure.is_tenants)
         elif failure is not None:
             self.cancel()
         elif self._permit is not None:
             self._breaker.record_success(self._permit, latency_ms)
 
-    def _record_failure(self) -> None:
+    def _record_failure(self, *, is_tenants: bool) -> None:
         permit = self._permit or self._breaker.permit_for_outcome(self._begun)
         if permit is not None:
-            self._breaker.record_failure(permit)
+            self._breaker.record_failure(permit, is_tenants=is_tenants)

@@ -23,19 +23,19 @@ class Callers:
             breaker.release(permit)
         return permit is not None
 
-    def call(self, tenant: str, *, ok: bool) -> None:
+    def call(self, tenant: str, *, ok: bool, is_tenants: bool = False) -> None:
         breaker = self.book.get("guard", tenant)
         permit = breaker.acquire(1.0)
         assert permit is not None, f"{tenant} may not call"
         if ok:
             breaker.record_success(permit, 1.0)
         else:
-            breaker.record_failure(permit)
+            breaker.record_failure(permit, is_tenants=is_tenants)
 
-    def fail(self, *tenants: str) -> None:
+    def fail(self, *tenants: str, is_tenants: bool = False) -> None:
         for tenant in tenants:
             for _ in range(RULES["failure_threshold"]):  # type: ignore[call-overload]
-                self.call(tenant, ok=False)
+                self.call(tenant, ok=False, is_tenants=is_tenants)
 
 
 def test_a_service_has_one_breaker_for_each_tenant() -> None:
@@ -72,6 +72,14 @@ def test_two_tenants_that_fail_while_no_call_succeeds_close_it_to_all_until_the_
     callers.call("acme", ok=False)  # the probe: open again
     assert callers.may_call("third"), "the other one's time is over, and it has not failed again"
     callers.call("evil", ok=False)
+    assert not callers.may_call("third")
+
+
+def test_what_tenants_may_have_caused_themselves_closes_it_to_them_alone() -> None:
+    callers = Callers()
+    callers.fail("acme", "evil", "worse", is_tenants=True)
+    assert [callers.may_call(tenant) for tenant in ("acme", "evil", "worse", "third")] == [False, False, False, True]
+    callers.fail("fourth", "fifth")
     assert not callers.may_call("third")
 
 

@@ -78,7 +78,7 @@ async def test_what_was_not_passed_on_counts_up_to_its_providers_last_word(read:
         (b"garbage", ("error", "extension_error", "answer", True)),
         (b'{"output": "x", "provider_id": "other"}', ("error", "extension_error", "answer", True)),
         (Piece(b"", {"Nats-Service-Error-Code": "422"}), ("error", "extension_error", "request", False)),
-        (Piece(b"", {"Nats-Service-Error-Code": "404"}), ("error", "extension_error", "service", False)),
+        (Piece(b"", {"Nats-Service-Error-Code": "404"}), ("error", "extension_error", "service", True)),
         (Piece(b"", {"Nats-Service-Error-Code": "404", "Router-Fault": "request"}), ("error", "extension_error", "request", False)),
         (Piece(b"", {"Nats-Service-Error-Code": "429"}), ("error", "extension_error", "rate_limit", False)),
         (b'{"done": true, "metadata": {"status": "error", "fault": "rate_limit"}}', ("error", "extension_error", "rate_limit", False)),

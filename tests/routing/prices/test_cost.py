@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from router.contracts.usage import UsageEvent, usage_bytes
 from router.contracts.usage_cost import read_usage_cost
 from router.routing.prices import CostLimits, PassedBy, PricedUsage, TokenRatios, compute_cost, estimate_so_far, parse_price
-from router.routing.prices.price import AMOUNTS
+from router.routing.prices.price import AMOUNTS, Price
 
 GPT = parse_price({"provider": "openai", "model": "gpt-4o", "input": "2.50", "cached_input": "1.25", "output": "10", "currency": "USD"})
 MOST = 10**18
@@ -64,6 +65,7 @@ def test_half_a_nano_is_rounded_up_once_at_the_end() -> None:
     price = parse_price({"provider": "p", "currency": "USD", "input": "0.00025", "output": "0.00025"})
     assert cost(price, passed_by("", ("", told(prompt_tokens=1, completion_tokens=1)))).nanos == 1  # 0.5, where each alone would be 0
     assert cost(price, passed_by("", ("", told(prompt_tokens=3, completion_tokens=2)))).nanos == 1  # 1.25
+    assert cost(price, passed_by("", ("", told(prompt_tokens=3, completion_tokens=3)))).nanos == 2  # 1.5: not the 1 of what is never free
 
 
 @pytest.mark.parametrize("amount", AMOUNTS)
@@ -83,6 +85,14 @@ def test_no_attempt_is_billed_above_the_bound() -> None:
     usage = told(prompt_tokens=999_999_999, completion_tokens=999_999_999)
     assert cost(GPT, passed_by("", ("", usage)), most=7).nanos == 7
     assert cost(None, passed_by("", ("", told(cost="1e15"))), most=7).nanos == 7
+
+
+@pytest.mark.parametrize("price", [GPT, replace(GPT, is_told=True), None], ids=["tokens", "cost", "no price"])
+def test_what_is_held_of_an_attempt_is_not_above_the_bound_either(price: Price | None) -> None:
+    """The tables refuse an event whose told cost is above `results.max_cost`, and it would be on no bill."""
+    tells = told(prompt_tokens=999_999_999, completion_tokens=999_999_999, cost="1e15")
+    found = compute_cost(price, passed_by("", ("", tells)), 0.0, TokenRatios(), CostLimits(7, 2, Decimal(1), 2))
+    assert (found.nanos, found.told_nanos) == (2, 7)
 
 
 def test_0_tokens_of_a_text_are_not_believed() -> None:

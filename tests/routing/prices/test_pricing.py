@@ -109,7 +109,7 @@ def test_an_attempt_keeps_the_price_of_its_beginning() -> None:
     attempt = pricing.open(a_request(), at=100.0)
     before = attempt.estimate_so_far()
     table.replace([PriceList((a_price(input="1"), a_price(input="9", valid_from="1970-01-01T00:01:41Z")))])
-    attempt.take("", {"model": "told later"})
+    attempt.take("", {"model": "told-later"})
     assert attempt.estimate_so_far() == before
     assert pricing.open(a_request(), at=101.0).estimate_so_far() == 9 * before
 

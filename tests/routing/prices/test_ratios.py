@@ -92,9 +92,11 @@ def test_characters_are_used_where_they_are_steadier_than_pieces() -> None:
         assert times(ratio, ENGLISH, pieces) == pytest.approx(1.5, rel=0.02)
 
 
-def test_one_telling_is_one_sample_however_large_it_is() -> None:
+@pytest.mark.parametrize("length", [1, 1000])
+def test_one_telling_is_one_sample_however_large_it_is(length: int) -> None:
+    """And however long its text is: else one long text would outweigh all others."""
     ratio = taught((ENGLISH, 1.0), samples=40)
-    ratio.learn(counts(ENGLISH), 0, 10**9)
+    ratio.learn(counts(ENGLISH * length), 0, 10**9)
     for _ in range(5):
         ratio.learn(counts(ENGLISH), 0, round(weigh(counts(ENGLISH))))
     assert times(ratio, ENGLISH) < 1 + MOST / 40
