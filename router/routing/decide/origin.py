@@ -11,10 +11,11 @@ from msgspec import Struct
 
 from router.contracts.answer import failure
 from router.contracts.decision import OVERLOADED
+from router.contracts.extract import digest_of
 from router.contracts.flow import read_body
 from router.contracts.headers import message_id_in, tenant_in
 from router.contracts.malformed import Malformed, invalid_field
-from router.core.ids import is_opaque
+from router.core.ids import derived_uuid, is_opaque
 from router.core.message import NO_HEADERS
 from router.routing.decide import fields
 from router.routing.decide.read import RequestLimits
@@ -44,7 +45,7 @@ class RequestOrigin(Struct, frozen=True, gc=False):
     """The tenant and the policy of a request, and the ids that its answer bears."""
 
     tenant_id: str
-    answer_id: str | None
+    answer_id: str
     trace_id: str | None
     policy_id: str = fields.DEFAULT_POLICY
 
@@ -101,7 +102,7 @@ def _read(data: bytes, headers: Mapping[str, str], limits: RequestLimits) -> Req
     if answer_id is None:
         if header_id is None and _pushes(body) and fields.read_idempotency_key(body, inner) is None:
             return None
-        answer_id = _id("message_id", body, inner) or header_id
+        answer_id = _id("message_id", body, inner) or header_id or derived_uuid(tenant_id, digest_of(data))
     policy_id = body.get("policy_id")
     named = policy_id if type(policy_id) is str and policy_id else fields.DEFAULT_POLICY
     return RequestOrigin(tenant_id, answer_id, _id("trace_id", body, inner), named)
@@ -127,17 +128,15 @@ def _id(name: str, body: dict[str, Any], inner: dict[str, Any]) -> str | None:
     return value if value is not None and type(value) is str and is_opaque(value) else None
 
 
-_REFUSAL = failure(OVERLOADED, "More requests wait than can be answered in time; ask again later, under the same request id")
+_REFUSAL = failure(OVERLOADED, "More requests wait than can be answered in time; ask again later, under the same request id", None, "")
 _HEAD = _REFUSAL.partition(b'"},"context":{')[0]  # once: this is said to a flood, a message at a time
 
 
 def build_overload_reply(asker: RequestOrigin, retry_after_ms: int) -> bytes:
     """The answer to a request above its tenant's share."""
-    if asker.trace_id is None and asker.answer_id is not None and '"' not in asker.answer_id and "\\" not in asker.answer_id:
+    if asker.trace_id is None and '"' not in asker.answer_id and "\\" not in asker.answer_id:
         return b'%b","details":{"retry_after_ms":%d}},"context":{"request_id":"%b"}}' % (_HEAD, retry_after_ms, asker.answer_id.encode())
-    context: dict[str, str] = {}
-    if asker.answer_id is not None:
-        context["request_id"] = asker.answer_id
+    context = {"request_id": asker.answer_id}
     if asker.trace_id is not None:
         context["trace_id"] = asker.trace_id
     return b'%b","details":{"retry_after_ms":%d}},"context":%b}' % (_HEAD, retry_after_ms, orjson.dumps(context))
