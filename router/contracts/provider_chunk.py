@@ -52,8 +52,8 @@ def chunk_bytes(chunk: StreamChunk, *, protobuf: bool = False) -> bytes:
         data = chunk.data if isinstance(chunk.data, bytes) else chunk.data.encode()
         sent = provider_pb2.StreamChunk(request_id=chunk.request_id, data=data, done=chunk.done, metadata=chunk.metadata)
         return sent.SerializeToString()
-    metadata = {"metadata": dict(chunk.metadata)} if chunk.metadata else {}
-    return orjson.dumps({"request_id": chunk.request_id, **text_fields("data", chunk.data), "done": chunk.done, **metadata})
+    told = {"done": chunk.done, "metadata": dict(chunk.metadata)}
+    return orjson.dumps({"request_id": chunk.request_id, **text_fields("data", chunk.data), **told})
 
 
 def read_chunk(data: bytes) -> StreamChunk:

@@ -22,7 +22,7 @@ from tests.support.requests import GOOD_HEADERS, TRACEPARENT, a_body, a_protobuf
 from tests.support.router_streams import AlertRecorder, publish_result, read_stream
 from tests.support.service import a_router, settings_for
 from tests.support.spec_tables import find_faults, find_faults_in
-from tests.support.stories import Json, is_settled, wrap_decide_handler
+from tests.support.stories import Json, wrap_decide_handler
 from tests.support.waiting import until
 from tests.support.workers import in_every_form
 
