@@ -23,7 +23,17 @@ import orjson
 from msgspec import Raw, Struct
 
 from router.contracts.answer import decision_bytes
-from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, UNREADABLE_ERRORS, bytes_of, check_numbers, is_deeper, text_of, value_of
+from router.contracts.codec import (
+    MAX_DEPTH,
+    MAX_PAYLOAD_BYTES,
+    UNREADABLE_ERRORS,
+    bytes_of,
+    check_numbers,
+    describe_unreadable,
+    is_deeper,
+    text_of,
+    value_of,
+)
 from router.contracts.decision import Decision
 from router.contracts.request import NOTHING, RouteRequest
 from router.contracts.usage import RESERVED, RESERVED_TYPES
@@ -203,7 +213,7 @@ def _decode(decoder: msgspec.json.Decoder[Any], data: bytes, most: int = MAX_PAY
         value = decoder.decode(data)
         check_numbers(data, value)
     except (*UNREADABLE_ERRORS, ValueError) as exc:
-        raise InvalidExtensionMessage(f"not such a message: {exc}") from exc
+        raise InvalidExtensionMessage(f"not such a message: {describe_unreadable(data, exc)}") from exc
     return value
 
 

@@ -21,7 +21,7 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from router.contracts.codec import MAX_DEPTH, UNREADABLE_ERRORS, check_numbers, is_deeper
+from router.contracts.codec import MAX_DEPTH, UNREADABLE_ERRORS, check_numbers, describe_unreadable, is_deeper
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import SUCCESS, ProviderResponse, text_fields, text_or_bytes
 from router.core.errors import RouterError
@@ -70,7 +70,7 @@ def read_chunk(data: bytes) -> StreamChunk:
             metadata=strings(wire.metadata),
         )
     except (*UNREADABLE_ERRORS, ValueError) as exc:
-        raise RouterError("what came is not a chunk of a stream") from exc
+        raise RouterError(f"what came is not a chunk of a stream: {describe_unreadable(data, exc)}") from exc
 
 
 def strings(metadata: Mapping[str, object]) -> dict[str, str]:
