@@ -13,8 +13,10 @@ from starlette.routing import Route
 
 from router.mailbox.postgres import Database
 from tests.support.broker import Broker
+from tests.support.cli import call_command_async
 from tests.support.inbox import a_service, an_id, an_inbox, is_settled, publish, read_dead_letters
-from tests.support.mailbox import add_events, an_event, an_outbox_stream, run_rounds
+from tests.support.mailbox import add_events, an_event, an_outbox_stream, fill_outbox, run_rounds
+from tests.support.postgres import rows
 from tests.support.spec_tables import find_faults_in
 from tests.support.waiting import until
 
@@ -72,6 +74,20 @@ async def test_every_dead_letter_of_an_inbox_has_the_fields_of_both_tables(broke
     assert find_faults_in("message_dead_lettered", letters, least=4) == []
     assert find_faults_in("dead_letter", letters, least=4) == []
     assert find_faults_in("dead_letter_legacy", letters, least=4) == []
+
+
+async def test_every_backlog_has_the_fields_of_its_table(dsn: str) -> None:
+    """SD-17, SD-18: empty, and with something in it."""
+    told = [await _ask_backlog(dsn, name) for name in ("outbox", "inbox")]
+    await fill_outbox(dsn, 2)
+    await rows(dsn, "INSERT INTO inbox_messages (message_id, subject) VALUES (gen_random_uuid(), 's')")
+    told += [await _ask_backlog(dsn, name) for name in ("outbox", "inbox")]
+    assert find_faults_in("outbox_backlog", told, least=4) == []
+    assert [(one["count"], one["oldest_at"] is None) for one in told] == [(0, True), (0, True), (2, False), (1, False)]
+
+
+async def _ask_backlog(dsn: str, name: str) -> Mapping[str, object]:
+    return (await call_command_async(name, "backlog", "--json", environ={"ROUTER_MAILBOX__DSN": dsn})).json
 
 
 def _refuse_all() -> Starlette:
