@@ -1,11 +1,14 @@
 """Every field that SDS-047 does not mark optional is in every event, every request to a handler, every dead letter and every backlog."""
 
+import asyncio
 import json
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+import pytest
 from nats.aio.client import Client
+from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,7 +20,9 @@ from tests.support.cli import call_command_async
 from tests.support.inbox import a_service, an_id, an_inbox, is_settled, publish, read_dead_letters
 from tests.support.mailbox import add_events, an_event, an_outbox_stream, fill_outbox, run_rounds
 from tests.support.postgres import rows
+from tests.support.relay import Relay, names_for
 from tests.support.spec_tables import find_faults_in
+from tests.support.stories import has_metric, read_page
 from tests.support.waiting import until
 
 SUBJECT = "vibespro.event.vibe_created.v1"
@@ -42,6 +47,25 @@ async def test_every_event_of_the_outbox_has_the_headers_of_its_table(dsn: str, 
     assert find_faults_in("outbox_headers", [one.headers for one in stored], least=len(events)) == []
     assert [one.headers["Nats-Msg-Id"] for one in stored] == [str(event.id) for event in events]
     assert all(one.subject.startswith("sea.event.order_paid.v") for one in stored)
+
+
+@pytest.mark.slow  # a process
+async def test_every_event_that_is_published_is_counted_under_its_type(dsn: str, broker: Broker) -> None:
+    """SD-19: EVT-047-001, of a real relay's page."""
+    async with an_outbox_stream(broker, max_bytes=-1):
+        relay = Relay(names_for(broker.url, dsn), None)
+        try:
+            await asyncio.to_thread(relay.start)
+            await add_events(dsn, an_event(), an_event(kind="order_sent"), an_event(kind="order_sent"))
+            await until(lambda: has_metric(relay.ready["http"], "router_outbox_published_total", 3))
+            _, page = await read_page(relay.ready["http"], "/metrics")
+        finally:
+            await asyncio.to_thread(relay.terminate)
+            relay.remove()
+    families = text_string_to_metric_families(page)
+    told = [sample for family in families for sample in family.samples if sample.name == "router_outbox_published_total"]
+    assert find_faults_in("outbox_event_published", [sample.labels for sample in told], least=2) == []
+    assert {sample.labels["event_type"]: sample.value for sample in told} == {"order_paid": 1, "order_sent": 2}
 
 
 async def test_every_request_to_a_handler_has_the_fields_of_its_table(broker: Broker, nc: Client, dsn: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from prometheus_client.parser import text_string_to_metric_families
 
 from router.config import Settings
 from router.contracts.pb.beamline.flow.v1.flow_pb2 import RouteDecision
@@ -18,11 +19,12 @@ from router.core.message import Message
 from router.core.outcome import Outcome
 from router.routing.decide.origin import build_overload_reply, read_origin
 from router.routing.decide.read import RequestLimits
+from tests.support.observability import capture_log
 from tests.support.requests import GOOD_HEADERS, TRACEPARENT, a_body, a_protobuf, every_form
 from tests.support.router_streams import AlertRecorder, publish_result, read_stream
 from tests.support.service import a_router, settings_for
 from tests.support.spec_tables import find_faults, find_faults_in
-from tests.support.stories import Json, wrap_decide_handler
+from tests.support.stories import Json, read_metric, read_page, wrap_decide_handler
 from tests.support.waiting import until
 from tests.support.workers import in_every_form
 
@@ -239,6 +241,25 @@ async def test_every_dead_letter_has_the_fields_of_both_tables(nc: Client, nats_
     assert {letter["reason"] for letter in letters} == {"validation_failed", "maxdeliver_exhausted"}
     assert all(("validation_error" in letter) == (letter["reason"] == "validation_failed") for letter in letters)
     assert all(("message" in letter) == whole for letter in letters)
+
+
+async def test_every_violation_is_logged_and_counted_under_the_specifications_names(nc: Client, settings: Settings) -> None:
+    broken = [{"trace_id": ""}, {"version": "9"}, {"tenant_id": "_x", "Nats-Msg-Id": "v-3"}, {"cp_phase": "cp9", "Nats-Msg-Id": "v-4"}]
+    with capture_log() as lines:
+        async with a_router(settings) as router:
+            await ask_each(nc, settings, [(BARE, headers) for headers in broken])
+            foreign = in_every_form(tenant_id="evil", timestamp=None)["json"].data
+            await nc.jetstream().publish(settings.results.subject, foreign)  # it is sent back: the tenant may be served soon
+            await until(lambda: has_sent_back(router.ready.http))
+            _, page = await read_page(router.ready.http, "/metrics")
+    assert find_faults_in("violation_line", lines.of("contract.violation"), least=4) == []
+    families = text_string_to_metric_families(page)
+    found = {sample.name: sample.value for family in families for sample in family.samples}
+    assert find_faults("router_metrics", found) == []
+
+
+async def has_sent_back(http: str) -> bool:
+    return await read_metric(http, "router_redelivery_total") >= 1
 
 
 async def test_every_alert_has_the_fields_of_its_table(nc: Client, nats_url: str, prefix: str) -> None:
