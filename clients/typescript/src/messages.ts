@@ -1175,6 +1175,10 @@ export interface ProviderRequestBare {
   context?: {
     [k: string]: unknown;
   } | null;
+  /**
+   * when it was asked, milliseconds since the epoch; for other readers
+   */
+  timestamp_ms?: unknown;
   kind?: unknown;
 }
 export interface ProviderRequestEnveloped {
@@ -1242,6 +1246,10 @@ export interface ProviderRequestEnveloped {
     context?: {
       [k: string]: unknown;
     } | null;
+    /**
+     * when it was asked, milliseconds since the epoch; for other readers
+     */
+    timestamp_ms?: unknown;
   };
 }
 

@@ -549,7 +549,8 @@ export const examples: { [name in keyof Messages]: Messages[name][] } = {
       },
       "metadata": {
         "user_id": "u-1"
-      }
+      },
+      "timestamp_ms": 1700000000000
     },
     {
       "provider_id": "echo",
