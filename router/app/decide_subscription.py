@@ -11,7 +11,7 @@ from router.config import DECIDE, Settings
 from router.contracts.answer import failure
 from router.contracts.content import is_same
 from router.contracts.decision import CANNOT_BE_STORED, INTERNAL, INVALID_REQUEST, MESSAGE_ID_TAKEN, OVERLOADED
-from router.contracts.extract import extract_ids, extract_request_ids
+from router.contracts.extract import digest_of, extract_ids, extract_request_ids, find_answer_id, place_of
 from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, message_id_in
 from router.core.message import Message, Reply
 from router.core.outcome import Fault
@@ -135,7 +135,7 @@ _OVERLOADED_TEXTS = {
 
 def _build_failure(message: Message, code: str, text: str, details: Mapping[str, object]) -> Reply:
     ids_read = extract_ids(message)
-    data = failure(code, text, details, _answer_id(ids_read, message.headers), ids_read.get(TRACE_ID))
+    data = failure(code, text, details, find_answer_id(ids_read, message.headers, place_of(message)), ids_read.get(TRACE_ID))
     return Reply(data, ids_read.get(TRACE_ID), ids_read.get(TENANT_ID))
 
 
@@ -146,7 +146,7 @@ def _answer_conflict(metrics: Metrics, msg_id: str, data: bytes) -> bytes:
     count_answer(metrics, ids_read.get("tenant_id", ""), INVALID_REQUEST)
     text = "This message id was used for a different request a moment ago; ids are those of all tenants together"
     details = {"field": MESSAGE_ID, "cause": MESSAGE_ID_TAKEN}
-    return failure(INVALID_REQUEST, text, details, _answer_id(ids_read, headers), ids_read.get("trace_id"))
+    return failure(INVALID_REQUEST, text, details, find_answer_id(ids_read, headers, msg_id), ids_read.get("trace_id"))
 
 
 def _answer_control_header(context: AppContext, name: str, inbox: str, data: bytes, headers: Mapping[str, str]) -> bytes:
@@ -155,9 +155,5 @@ def _answer_control_header(context: AppContext, name: str, inbox: str, data: byt
     known = {**ids_read, MESSAGE_ID: message_id} if (message_id := message_id_in(headers)) is not None else ids_read
     context.violations.refuse(context.settings.decide.subject, name, inbox, data, known)
     text = f"The header {name} is not accepted on this subject"
-    return failure(INVALID_REQUEST, text, {"field": name}, _answer_id(ids_read, headers), ids_read.get("trace_id"))
-
-
-def _answer_id(ids_read: Mapping[str, str], headers: Mapping[str, str]) -> str | None:
-    """The `request_id` that the answer would have if the request were accepted."""
-    return ids_read.get("request_id") or ids_read.get("message_id") or message_id_in(headers)
+    answer_id = find_answer_id(ids_read, headers, digest_of(data))  # no stream has it
+    return failure(INVALID_REQUEST, text, {"field": name}, answer_id, ids_read.get("trace_id"))

@@ -44,10 +44,13 @@ def read_prompt(text: str) -> str | bytes:
 
 
 def read_json(text: str, option: str) -> Any:
+    from router.contracts.codec import describe_mark
+
+    data = _read_content(text, option)
     try:
-        return orjson.loads(_read_content(text, option))
+        return orjson.loads(data)
     except orjson.JSONDecodeError as exc:
-        raise typer.BadParameter(f"is not JSON: {exc}", param_hint=option) from None
+        raise typer.BadParameter(describe_mark(data) or f"is not JSON: {exc}", param_hint=option) from None
 
 
 def read_object(text: str, option: str) -> dict[str, Any]:

@@ -6,12 +6,12 @@ The code that raises an alert names its `cause`; the publisher decides how often
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 import orjson
 from msgspec import Struct
 
 from router.contracts.request import NOTHING
+from router.core.instants import format_moment
 
 CRITICAL = "critical"
 WARNING = "warning"
@@ -35,14 +35,13 @@ def alert_subject(alert: Alert) -> str:
 
 def alert_bytes(alert: Alert, alert_id: str, at_ms: int) -> bytes:
     """The alert as it is published; `alert_id` is a UUID, `at_ms` when it was raised, milliseconds since the epoch."""
-    raised = datetime.fromtimestamp(at_ms // 1000, UTC).replace(microsecond=at_ms % 1000 * 1000)
     return orjson.dumps(
         {
             "alert_id": alert_id,
             "severity": alert.severity,
             "component": alert.component,
             "message": alert.message,
-            "timestamp": raised.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "timestamp": format_moment(at_ms),
             "metadata": dict(alert.metadata),
         }
     )

@@ -2,7 +2,7 @@
 
     success            {"ok": true, "decision": {…}, "context": {request_id, trace_id?}}
     success_with       the same, and "warnings": [{code, message, details}]
-    failure            {"ok": false, "error": {code, message, details?}, "context": {…}}
+    failure            {"ok": false, "error": {code, message, details?}, "context": {request_id, trace_id?}}
     success_protobuf   beamline.flow.v1.RouteDecision, for `Accept: application/x-protobuf`
 
 What is absent is left out, never null. `expected_latency_ms` is an integer on both wires (int64 in the proto).
@@ -56,15 +56,15 @@ def build_hint_warning(name: str, meant: str) -> dict[str, object]:
 def failure(
     code: str,
     message: str,
-    details: Mapping[str, object] | None = None,
-    answer_id: str | None = None,
+    details: Mapping[str, object] | None,
+    answer_id: str,
     trace_id: str | None = None,
 ) -> bytes:
-    """The JSON answer that says no; its context holds whatever could be read of the request."""
+    """The JSON answer that says no."""
     error: dict[str, object] = {"code": code, "message": message}
     if details:
         error["details"] = dict(details)
-    context = {name: value for name, value in (("request_id", answer_id), ("trace_id", trace_id)) if value is not None}
+    context = {"request_id": answer_id} if trace_id is None else {"request_id": answer_id, "trace_id": trace_id}
     return orjson.dumps({"ok": False, "error": error, "context": context}, default=_to_plain, option=orjson.OPT_NON_STR_KEYS)
 
 

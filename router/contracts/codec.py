@@ -70,6 +70,12 @@ def describe_mark(data: bytes) -> str | None:
     return f"begins with a byte order mark (BOM) of {mark}; JSON is UTF-8 without one" if mark is not None else None
 
 
+def describe_unreadable(data: bytes, exc: Exception) -> str:
+    """Why these bytes cannot be read: their byte order mark, else the decoder's own words."""
+    mark = describe_mark(data)
+    return str(exc) if mark is None else f"it {mark}"
+
+
 def write_value(value: object, option: int | None = None) -> bytes:
     """A value as JSON. Raises TypeError for one that is none; ValueError for NaN and infinity, which orjson writes as null."""
     data = orjson.dumps(value, option=option)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from router.contracts.codec import UNREADABLE_ERRORS, bytes_of, describe_mark
+from router.contracts.codec import UNREADABLE_ERRORS, bytes_of, describe_unreadable
 from router.contracts.field_readers import OPAQUE, SCOPED, is_scoped
 from router.core import ids
 from router.core.errors import Poison
@@ -55,8 +55,7 @@ def read_exec_assignment(data: bytes) -> ExecAssignment:
         wire = _decode(data)
         payload = bytes_of(wire.job.payload, wire.job.payload_encoding) if wire.job.payload_encoding else wire.job.payload
     except (*UNREADABLE_ERRORS, ValueError, TypeError, AttributeError) as exc:
-        mark = describe_mark(data)
-        raise Poison(f"not an assignment: {exc if mark is None else f'it {mark}'}") from exc
+        raise Poison(f"not an assignment: {describe_unreadable(data, exc)}") from exc
     _check_ids(wire)
     return _assignment(wire, payload)
 

@@ -1,7 +1,7 @@
 """An extension as it is called, on `beamline.ext.{pre|validate|post}.{id}.{version}` (docs/reference/extensions.md#calls).
 
     request     {trace_id, tenant_id, payload, metadata{…, policy_id}, config}; `payload` is the message:
-                {message_id?, message_type, payload, payload_encoding?, payload_ref?, metadata}
+                {message_id, message_type, payload, payload_encoding?, payload_ref?, metadata}
     pre, post   {payload{payload, metadata?, …}, metadata?}
     validator   {status: ok | reject, reason?, details?}; `valid: false` reads as reject
     error       headers Nats-Service-Error-Code and Nats-Service-Error, as the NATS service protocol has them; Router-Fault says
@@ -23,7 +23,17 @@ import orjson
 from msgspec import Raw, Struct
 
 from router.contracts.answer import decision_bytes
-from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, UNREADABLE_ERRORS, bytes_of, check_numbers, is_deeper, text_of, value_of
+from router.contracts.codec import (
+    MAX_DEPTH,
+    MAX_PAYLOAD_BYTES,
+    UNREADABLE_ERRORS,
+    bytes_of,
+    check_numbers,
+    describe_unreadable,
+    is_deeper,
+    text_of,
+    value_of,
+)
 from router.contracts.decision import Decision
 from router.contracts.request import NOTHING, RouteRequest
 from router.contracts.usage import RESERVED, RESERVED_TYPES
@@ -86,15 +96,15 @@ class ValidatorAnswer(Struct, frozen=True, gc=False):
 
 def message_bytes(request: RouteRequest) -> bytes:
     """The request's message. Raises InvalidExtensionMessage above 1 MiB."""
-    body: dict[str, object] = {"message_type": request.message_type, "payload": request.payload, "metadata": request.metadata}
+    message_id = request.message_id or request.answer_id  # an author may count on an id
+    body: dict[str, object] = {"message_id": message_id, "message_type": request.message_type, "payload": request.payload}
     if isinstance(request.payload, bytes):
         body["payload"], encoding = text_of(request.payload)
         if encoding is not None:
             body["payload_encoding"] = encoding
-    if request.message_id is not None:
-        body["message_id"] = request.message_id
     if request.payload_ref is not None:
         body["payload_ref"] = request.payload_ref
+    body["metadata"] = request.metadata
     return _check_size(orjson.dumps(body, default=dict), MAX_PAYLOAD_BYTES, "message")
 
 
@@ -203,7 +213,7 @@ def _decode(decoder: msgspec.json.Decoder[Any], data: bytes, most: int = MAX_PAY
         value = decoder.decode(data)
         check_numbers(data, value)
     except (*UNREADABLE_ERRORS, ValueError) as exc:
-        raise InvalidExtensionMessage(f"not such a message: {exc}") from exc
+        raise InvalidExtensionMessage(f"not such a message: {describe_unreadable(data, exc)}") from exc
     return value
 
 

@@ -7,6 +7,7 @@ The same precedence as the reader's: header, top level, `message` (docs/referenc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import Any
 
 from router.contracts import headers as contract
@@ -48,6 +49,25 @@ def extract_request_ids(data: bytes, headers: Mapping[str, str]) -> dict[str, st
     except Malformed:
         body = {}
     return ids_in(headers, body)
+
+
+def find_answer_id(found: Mapping[str, str], headers: Mapping[str, str], otherwise: str) -> str:
+    """The id of an answer that refuses, never empty (docs/reference/contracts.md#refusal-id).
+
+    `found`: the ids that could be read; `otherwise`: what identifies a request without any, `place_of` it or `digest_of` its bytes.
+    """
+    named = found.get("request_id") or found.get("message_id") or contract.message_id_in(headers)
+    return named or ids.derived_uuid(found.get("tenant_id", ""), otherwise)
+
+
+def place_of(message: Message) -> str:
+    """The identity of a request without any id. The stream's time is in it: sequences start again in a re-created stream."""
+    return f"{message.stream}:{message.sequence}:{message.stored_ns}"
+
+
+def digest_of(data: bytes) -> str:
+    """The identity of a request that is in no stream: its length, and the hash of as many bytes as are read for its ids."""
+    return f"{len(data)}:{sha256(data[:MAX_EXTRACT_BYTES]).hexdigest()}"
 
 
 def ids_in(headers: Mapping[str, str], body: Mapping[str, Any]) -> dict[str, str]:

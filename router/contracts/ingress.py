@@ -2,7 +2,7 @@
 
     IngressMessage   {message_id, tenant_id, message_type, payload, correlation_id?, trace_id?, metadata?, timestamp_ms?, policy_id?}
                      in JSON or protobuf; `type` is `message_type`, `timestamp` (ISO 8601) is `timestamp_ms`
-    IngressAck       {message_id, correlation_id?, status accepted | rejected | error, message?, error_code?, metadata?, timestamp_ms}
+    IngressAck       {message_id, correlation_id, status accepted | rejected | error, message?, error_code?, metadata, timestamp_ms}
 
 This reads only what the IngressAck needs. The message becomes a decide request in form a
 (docs/reference/contracts.md#decide-requests), whose reader checks the rest.
@@ -43,12 +43,12 @@ class IngressRequest(Struct, frozen=True, kw_only=True):
 
 
 class IngressAck(Struct, frozen=True, kw_only=True):
-    """The answer to the sender; `timestamp_ms` is the time of writing, milliseconds since the epoch."""
+    """The answer to the sender; `timestamp_ms` is the time of writing, milliseconds since the epoch. An id that is not known is empty."""
 
     status: str
     timestamp_ms: int
-    message_id: str | None = None  # None: the message could not be read that far
-    correlation_id: str | None = None
+    message_id: str = ""
+    correlation_id: str = ""
     message: str | None = None
     error_code: str | None = None
     metadata: Mapping[str, str] = NO_HEADERS
@@ -86,7 +86,7 @@ def ids_of(body: Object) -> dict[str, str]:
 
 
 def ack_bytes(ack: IngressAck) -> bytes:
-    """The IngressAck in JSON, without absent fields."""
+    """The IngressAck in JSON: what protobuf would have empty is empty here too."""
     return orjson.dumps(_fields(ack))
 
 
@@ -120,8 +120,8 @@ def _present(fields: Mapping[str, object]) -> dict[str, object]:
 
 
 def _fields(ack: IngressAck) -> dict[str, Any]:
-    fields = {name: getattr(ack, name) for name in ack.__struct_fields__}
-    return {name: dict(value) if name == "metadata" else value for name, value in fields.items() if value}
+    fields = {name: value for name in ack.__struct_fields__ if (value := getattr(ack, name)) is not None}
+    return {**fields, "metadata": dict(ack.metadata)}
 
 
 def _from_protobuf(data: bytes) -> dict[str, Any]:

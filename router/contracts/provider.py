@@ -14,7 +14,7 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from router.contracts.codec import UNREADABLE_ERRORS, bytes_of, text_of, value_of
+from router.contracts.codec import UNREADABLE_ERRORS, bytes_of, describe_unreadable, text_of, value_of
 from router.contracts.decision import NO_METADATA
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.core.clock import now_ms
@@ -80,7 +80,7 @@ def read_response(data: bytes) -> ProviderResponse:
         wire = _decode(data)
         return msgspec.structs.replace(wire.response(), body=text_or_bytes(wire.body, wire.payload_encoding))
     except (*UNREADABLE_ERRORS, ValueError) as exc:
-        raise RouterError("what came back is not a provider's response") from exc
+        raise RouterError(f"what came back is not a provider's response: {describe_unreadable(data, exc)}") from exc
 
 
 def text_fields(name: str, value: str | bytes) -> dict[str, str]:

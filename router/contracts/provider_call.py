@@ -20,7 +20,7 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, UNREADABLE_ERRORS, check_numbers, is_deeper
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, UNREADABLE_ERRORS, check_numbers, describe_unreadable, is_deeper
 from router.contracts.extension import DEADLINE, MAX_METADATA_BYTES, InvalidExtensionMessage
 from router.contracts.provider import text_fields
 from router.contracts.provider_chunk import StreamChunk, read_chunk, strings
@@ -72,7 +72,7 @@ def read_answer(data: bytes, provider_id: str) -> ProviderAnswer:
         wire = _decode(data)
         check_numbers(data, (wire.output, wire.metadata))
     except (*UNREADABLE_ERRORS, ValueError) as exc:
-        raise InvalidExtensionMessage(f"not a provider's answer: {exc}") from exc
+        raise InvalidExtensionMessage(f"not a provider's answer: {describe_unreadable(data, exc)}") from exc
     if wire.provider_id not in (None, "", provider_id):
         raise InvalidExtensionMessage("the answer names another provider")
     metadata = strings(wire.metadata or {})

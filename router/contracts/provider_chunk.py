@@ -21,7 +21,7 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from router.contracts.codec import MAX_DEPTH, UNREADABLE_ERRORS, check_numbers, is_deeper
+from router.contracts.codec import MAX_DEPTH, UNREADABLE_ERRORS, check_numbers, describe_unreadable, is_deeper
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import SUCCESS, ProviderResponse, text_fields, text_or_bytes
 from router.core.errors import RouterError
@@ -52,8 +52,8 @@ def chunk_bytes(chunk: StreamChunk, *, protobuf: bool = False) -> bytes:
         data = chunk.data if isinstance(chunk.data, bytes) else chunk.data.encode()
         sent = provider_pb2.StreamChunk(request_id=chunk.request_id, data=data, done=chunk.done, metadata=chunk.metadata)
         return sent.SerializeToString()
-    metadata = {"metadata": dict(chunk.metadata)} if chunk.metadata else {}
-    return orjson.dumps({"request_id": chunk.request_id, **text_fields("data", chunk.data), "done": chunk.done, **metadata})
+    told = {"done": chunk.done, "metadata": dict(chunk.metadata)}
+    return orjson.dumps({"request_id": chunk.request_id, **text_fields("data", chunk.data), **told})
 
 
 def read_chunk(data: bytes) -> StreamChunk:
@@ -70,7 +70,7 @@ def read_chunk(data: bytes) -> StreamChunk:
             metadata=strings(wire.metadata),
         )
     except (*UNREADABLE_ERRORS, ValueError) as exc:
-        raise RouterError("what came is not a chunk of a stream") from exc
+        raise RouterError(f"what came is not a chunk of a stream: {describe_unreadable(data, exc)}") from exc
 
 
 def strings(metadata: Mapping[str, object]) -> dict[str, str]:

@@ -87,8 +87,8 @@ def read_request(
     )
 
 
-def request_bytes(request: ProviderRequest) -> bytes:
-    """An invocation as JSON, for who asks."""
+def request_bytes(request: ProviderRequest, timestamp_ms: int) -> bytes:
+    """An invocation as JSON, for who asks, and when: no router reads that."""
     return orjson.dumps(
         {
             "provider_id": request.provider_id,
@@ -98,6 +98,7 @@ def request_bytes(request: ProviderRequest) -> bytes:
             **text_fields("body", request.body),
             "parameters": dict(request.parameters),
             "metadata": dict(request.metadata),
+            "timestamp_ms": timestamp_ms,
         }
     )
 

@@ -1,4 +1,4 @@
-"""Moments as operators write them: `10m`, `2h`, `7d` ago, or an ISO time."""
+"""Moments as operators write them: `10m`, `2h`, `7d` ago, or an ISO time; and as messages hold them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ def read_instant(text: str) -> datetime:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):  # 999999d is before the year 1
         raise ValueError(f"{text!r} is neither like 10m, 2h, 7d nor an ISO time") from None
+
+
+def format_moment(at_ms: int) -> str:
+    """A time in milliseconds since the epoch as ISO 8601, UTC, with its milliseconds."""
+    moment = datetime.fromtimestamp(at_ms // 1000, UTC).replace(microsecond=at_ms % 1000 * 1000)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def format_day(at_ms: int) -> str:

@@ -21,6 +21,7 @@ from router.contracts import ack, heartbeat, result
 from router.contracts.ack import ACCEPTED, ERROR, REJECTED, ExecAssignmentAck
 from router.contracts.exec_assignment import ExecAssignment, read_exec_assignment
 from router.contracts.headers import message_id_in
+from router.contracts.unread_report import UNREAD_SUBJECT
 from router.core.clock import now_ms
 from router.core.errors import Poison
 from router.core.handler_exit import contain_exit, text_of
@@ -54,6 +55,7 @@ class WorkerTopology(Struct, frozen=True, kw_only=True):
     results: str = result.RESULT_SUBJECT
     acks: str = ack.ACK_SUBJECT
     letters: str = "caf.exec.dlq.v1"
+    unread: str = UNREAD_SUBJECT
     heartbeats: str = heartbeat.HEARTBEAT_SUBJECTS[0]
 
 
@@ -116,12 +118,12 @@ class Assignments:
     def build_dead_letter(self, message: Message, _reason: str, fault: Fault) -> Effect:
         """Build the consumer's dead letter: it is stored when no handler answers for the assignment."""
         try:
-            assignment, code = read_exec_assignment(message.data), NO_ATTEMPT_LEFT
+            assignment = read_exec_assignment(message.data)
         except Poison:
-            assignment, code = None, UNREADABLE_CODE
-        data = reports.unstarted_bytes(message, assignment, fault, code=code, now_ms=now_ms())
-        headers = reports.build_headers(assignment, message) if assignment is not None else {}
-        return reports.letter_effect(self._topology.letters, data, message, headers)
+            data = reports.unread_bytes(message, fault, code=UNREADABLE_CODE, now_ms=now_ms())
+            return reports.letter_effect(self._topology.unread, data, message, {})
+        data = reports.unstarted_bytes(assignment, fault, code=NO_ATTEMPT_LEFT, now_ms=now_ms())
+        return reports.letter_effect(self._topology.letters, data, message, reports.build_headers(assignment, message))
 
     def _tell(self, assignment: ExecAssignment, attempted: AttemptsResult) -> None:
         """Call the user's `on_done`: where it fails, the log says so, and the result is stored all the same."""

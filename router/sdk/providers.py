@@ -23,6 +23,7 @@ from router.contracts.extension import DEADLINE
 from router.contracts.provider import INVOKE, INVOKE_STREAM, ProviderResponse, read_response
 from router.contracts.provider_chunk import StreamChunk, read_chunk
 from router.contracts.provider_request import ProviderRequest, request_bytes
+from router.core.clock import now_ms
 from router.core.errors import CallTimeout, NoResponders, NoRouter, RouterError, Unanswered
 from router.delivery.calls.stream import Stream
 from router.delivery.connection import Connection, head_of
@@ -91,7 +92,7 @@ class ProviderCalls:
             trace_id=trace_id,
         )
         left_s = await self._wait_for_connection(timeout)
-        return await self._ask(INVOKE, request_bytes(request), _headers(request, left_s), read_response, timeout=left_s)
+        return await self._ask(INVOKE, request_bytes(request, now_ms()), _headers(request, left_s), read_response, timeout=left_s)
 
     async def invoke_stream(
         self,
@@ -121,7 +122,7 @@ class ProviderCalls:
         )
         left_s = await self._wait_for_connection(timeout)
         head = head_of(_headers(request, left_s))
-        stream = Stream(self._open(), INVOKE_STREAM, request_bytes(request), head, silence_s=min(left_s, LONGEST_SILENCE_S))
+        stream = Stream(self._open(), INVOKE_STREAM, request_bytes(request, now_ms()), head, silence_s=min(left_s, LONGEST_SILENCE_S))
         async with aclosing(_chunks(stream)) as chunks:
             async for chunk in chunks:
                 yield chunk

@@ -2,7 +2,8 @@
 
     ack       docs/reference/contracts.md#acks
     result    docs/reference/contracts.md#results; its message id comes from the assignment's, so that told twice it is stored once
-    dead letter    docs/reference/contracts.md#workers-dead-letters: an ExecResult in JSON, `status: error`, and the root cause
+    dead letter    docs/reference/contracts.md#workers-dead-letters: an ExecResult in JSON, `status: error`, and the root cause; of
+                   bytes that are no assignment an UnreadReport, for a result of them would lack most of its fields
 
 Nothing is published here.
 """
@@ -23,6 +24,8 @@ from router.contracts.dead_letter import MAX_MESSAGE_TEXT
 from router.contracts.exec_assignment import ExecAssignment
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
 from router.contracts.result import MAX_CODE
+from router.contracts.unread_report import UNREAD_KIND
+from router.core.instants import format_moment
 from router.core.masking import shorten
 from router.core.message import Effect, Message
 from router.core.outcome import Fault
@@ -69,11 +72,23 @@ def cut_to_letter(done: AttemptsResult) -> AttemptsResult:
     return replace(done, step=replace(step, output=None, error_message=message))
 
 
-def unstarted_bytes(message: Message, assignment: ExecAssignment | None, fault: Fault, *, code: str, now_ms: int) -> bytes:
-    """The dead letter of an assignment without a handler's answer: unreadable, accepted by no worker, or one that killed its worker."""
-    known = _correlation_of(assignment) if assignment is not None else _guess_correlation(message)
+def unstarted_bytes(assignment: ExecAssignment, fault: Fault, *, code: str, now_ms: int) -> bytes:
+    """The dead letter of an assignment without a handler's answer: accepted by no worker, or one that killed its worker."""
     why = {"error_code": code, "error_message": shorten(fault.message)}
-    return orjson.dumps({**known, "status": "error", "latency_ms": 0, "cost": 0.0, **why, "timestamp": now_ms})
+    return orjson.dumps({**_correlation_of(assignment), "status": "error", "latency_ms": 0, "cost": 0.0, **why, "timestamp": now_ms})
+
+
+def unread_bytes(message: Message, fault: Fault, *, code: str, now_ms: int) -> bytes:
+    """The report of bytes that are no assignment. The message id is the assignment's id, and a header names the tenant."""
+    found = {"assignment_id": contract.message_id_in(message.headers), "tenant_id": contract.tenant_in(message.headers)}
+    report = {
+        "reason": code,
+        "message": shorten(fault.message),
+        "payload_ref": {"subject": message.subject, "len": len(message.data)},
+        "ts": format_moment(now_ms),
+        **{name: value for name, value in found.items() if value is not None},
+    }
+    return orjson.dumps({"version": "1", "kind": UNREAD_KIND, "data": report})
 
 
 def build_headers(assignment: ExecAssignment, message: Message) -> EncodedHeaders:
@@ -123,12 +138,6 @@ def _correlation_of(assignment: ExecAssignment) -> dict[str, Any]:
     if assignment.step_id is not None:
         known["step_id"] = assignment.step_id
     return known
-
-
-def _guess_correlation(message: Message) -> dict[str, Any]:
-    """An assignment's message id is its assignment id, and a header names its tenant."""
-    found = {"assignment_id": contract.message_id_in(message.headers), "tenant_id": contract.tenant_in(message.headers)}
-    return {"version": "1", **{name: value for name, value in found.items() if value is not None}}
 
 
 def _add_payload(body: dict[str, Any], output: object) -> None:

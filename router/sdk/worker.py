@@ -15,7 +15,8 @@ others, and one that was done twice still has one result: both carry the same me
 
     the handler answers             -> caf.exec.result.v1
     it raises Poison                -> caf.exec.dlq.v1, an ExecResult with its root cause, and no other result; there goes too
-                                       what cannot be read, and what was refused, or killed its worker, as often as allowed
+                                       what was refused, or killed its worker, as often as allowed
+    these bytes are no assignment   -> caf.deadletter.v1, a report of them
     it is cut off by a drain        -> the assignment goes back, and another worker does it
 """
 

@@ -70,8 +70,8 @@ class IngressHandler:
         return IngressAck(
             status=status,
             timestamp_ms=self._now_ms(),
-            message_id=ids.get("message_id"),
-            correlation_id=ids.get("correlation_id"),
+            message_id=ids.get("message_id", ""),
+            correlation_id=ids.get("correlation_id", ""),
             message=message,
             error_code=code,
             metadata=metadata,

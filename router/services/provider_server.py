@@ -20,8 +20,7 @@ from msgspec.structs import replace
 
 from router.config import Settings
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
-from router.contracts.extract import extract_request_ids
-from router.contracts.headers import message_id_in
+from router.contracts.extract import digest_of, extract_request_ids, find_answer_id
 from router.contracts.malformed import Malformed
 from router.contracts.provider import (
     INVOKE,
@@ -139,10 +138,10 @@ class ProviderServer(RequestServer[ProviderInvocation]):
             request = read_request(data, headers, *self._limits)
         except Malformed as exc:
             metadata = {"field": exc.field} if exc.field else {}
-            return refuse(_id_in(data, headers), INVALID_REQUEST, str(exc), metadata=metadata)
+            return refuse(_find_id(data, headers), INVALID_REQUEST, str(exc), metadata=metadata)
         except Exception as exc:  # every request gets a response
             log.exception(events.SERVICE_FAILED, service="providers", error=type(exc).__name__)
-            return refuse(message_id_in(headers) or "", *REFUSALS[request_server.FAILED])
+            return refuse(_find_id(data, headers), *REFUSALS[request_server.FAILED])
         if self._tenants and request.tenant_id not in self._tenants:
             return refuse(request.request_id, UNAUTHORIZED, "This tenant is not served here")
         if self._metering.is_paused(request.tenant_id):
@@ -276,7 +275,7 @@ def _build_headers(request: ProviderRequest) -> dict[str, str]:
     return {**HEADERS, "trace_id": request.trace_id, "tenant_id": request.tenant_id}
 
 
-def _id_in(data: bytes, headers: Mapping[str, str]) -> str:
+def _find_id(data: bytes, headers: Mapping[str, str]) -> str:
     """The request id for the response to a refused invocation; of a protobuf request only the header is read."""
     found = extract_request_ids(data, headers) if data[:1] == b"{" else {}
-    return found.get("request_id") or found.get("message_id") or message_id_in(headers) or ""
+    return find_answer_id(found, headers, digest_of(data))

@@ -51,7 +51,8 @@ def test_failure_has_the_shape_of_the_page() -> None:
 
 
 def test_a_failure_leaves_out_what_is_not_known() -> None:
-    assert answer.failure("internal", "x") == b'{"ok":false,"error":{"code":"internal","message":"x"},"context":{}}'
+    told = b'{"ok":false,"error":{"code":"internal","message":"x"},"context":{"request_id":"r-1"}}'
+    assert answer.failure("internal", "x", None, "r-1") == told
 
 
 def test_protobuf_says_the_same_as_json() -> None:

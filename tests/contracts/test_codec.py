@@ -2,22 +2,40 @@
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from time import thread_time
 
 import orjson
 import pytest
+import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from router.cli.contract.diff import _read_json
+from router.cli.option_values import read_json
+from router.cli.project.example import read_example
 from router.contracts import flow, worker
 from router.contracts.codec import LARGE_BODY_BYTES, bytes_of, is_deeper, read_object, text_of, value_of
 from router.contracts.envelope import read_envelope
 from router.contracts.exec_assignment import read_exec_assignment
+from router.contracts.extension import read_processor_answer, read_request, read_validator_answer
+from router.contracts.heartbeat import read_heartbeat
+from router.contracts.ingress import INGRESS
 from router.contracts.malformed import PAYLOAD_TOO_LARGE, Malformed
+from router.contracts.provider import read_response
+from router.contracts.provider_call import read_answer
+from router.contracts.provider_chunk import read_chunk
+from router.contracts.provider_request import read_request as read_provider_request
 from router.contracts.result import RESULT
-from router.core.errors import RouterError
+from router.contracts.unread_report import read_unread_report
+from router.core.errors import Misconfigured, RouterError
+from router.core.outcome import Fault
+from router.mailbox.inbox.event import read_event
 from router.routing.extensions.parse import read_document
 from router.routing.policy.parse import load_policy
+from router.runtime.envelope import read_envelope as read_agent_envelope
+from tests.support.agents import a_message as a_command
+from tests.support.inbox import a_message as an_inbox_message
 
 
 def nested(depth: int) -> bytes:
@@ -128,11 +146,41 @@ def test_a_byte_order_mark_is_named(data: bytes, name: str) -> None:
         read_object,
         partial(flow.read_body, headers={}),
         partial(worker.read_body, kind=RESULT),
+        partial(worker.read_body, kind=INGRESS),
+        partial(read_provider_request, headers={}),
         read_exec_assignment,
         read_envelope,
         partial(load_policy, tenant_id="acme", policy_id="p"),
         read_document,
+        read_unread_report,
+        read_request,
+        read_processor_answer,
+        read_validator_answer,
+        partial(read_answer, provider_id="echo"),
+        read_chunk,
+        read_response,
+        lambda data: read_agent_envelope(a_command(body=data)),
     ]
     for read in readers:
         with pytest.raises((RouterError, ValueError), match=rf"byte order mark \(BOM\) of {name}"):
             read(data)
+
+
+@pytest.mark.parametrize("data", ["\ufeff{}".encode(), "{}".encode("utf-16")])
+def test_a_byte_order_mark_of_an_event_and_of_a_heartbeat_is_named(data: bytes) -> None:
+    """What an inbox cannot read is a dead letter, and its words say so."""
+    for fault in (read_event(an_inbox_message(data)), read_heartbeat(data, 0)):
+        assert isinstance(fault, Fault)
+        assert "byte order mark (BOM)" in fault.message
+
+
+def test_a_byte_order_mark_of_what_a_command_reads_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "given.json"
+    file.write_bytes("\ufeff{}".encode())
+    with pytest.raises(typer.BadParameter, match=r"byte order mark \(BOM\) of UTF-8"):
+        read_json(f"@{file}", "--payload")
+    with pytest.raises(ValueError, match=r"byte order mark \(BOM\) of UTF-8"):
+        _read_json(file)
+    (tmp_path / "request.json").write_bytes(file.read_bytes())
+    with pytest.raises(Misconfigured, match=r"byte order mark \(BOM\) of UTF-8"):
+        read_example(tmp_path)

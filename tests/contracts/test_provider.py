@@ -28,9 +28,9 @@ def test_both_wires_say_the_same() -> None:
 def test_what_a_client_writes_is_what_the_router_reads() -> None:
     for body in ("text", b"\xff\x00"):
         request = read_request(asked(parameters={"n": 1}), {})
-        request = read_request(request_bytes(request), {})
+        request = read_request(request_bytes(request, 1), {})
         assert request.parameters == {"n": 1}
-        binary = read_request(request_bytes(type(request)(provider_id="e", tenant_id="t", request_id="r", trace_id="x", body=body)), {})
+        binary = read_request(request_bytes(type(request)(provider_id="e", tenant_id="t", request_id="r", trace_id="x", body=body), 1), {})
         assert binary.body == body
 
 

@@ -242,11 +242,13 @@ async def test_what_the_handler_calls_hopeless_is_a_dead_letter_and_no_result(pl
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"{}", b'{"assignment_id": 7}'])
-async def test_an_assignment_that_cannot_be_read_is_a_dead_letter_and_the_next_one_is_done(place: WorkerStreams, data: bytes) -> None:
+async def test_an_assignment_that_cannot_be_read_is_reported_and_the_next_one_is_done(place: WorkerStreams, data: bytes) -> None:
     async with run_workers(place.worker(answer)):
         await place.push(data, a_body("a-2"))
-        (letter,), (result,) = await place.letters(), await place.results()
-    assert (letter["status"], letter["error_code"], result["assignment_id"]) == ("error", "1001", "a-2")
+        (report,), (result,) = await place.unread(), await place.results()
+    assert (report["reason"], report["payload_ref"]) == ("1001", {"subject": place.subject, "len": len(data)})
+    assert report["message"].startswith("not an assignment")
+    assert result["assignment_id"] == "a-2"
 
 
 @pytest.mark.parametrize("output", [object(), {1: "one"}, "x" * (9 * 1024 * 1024)])

@@ -429,15 +429,15 @@ async def test_no_filter_is_the_same_as_the_stream_s_only_subject(place: WorkerS
     ],
     ids=lambda wrong: "-".join(wrong),
 )
-async def test_an_assignment_with_an_id_that_is_none_is_a_dead_letter_and_the_next_one_is_done(
+async def test_an_assignment_with_an_id_that_is_none_is_reported_and_the_next_one_is_done(
     place: WorkerStreams, wrong: dict[str, object]
 ) -> None:
     async with run_workers(place.worker(plain)):
         await place.push(a_body("a-1", **wrong), a_body("a-2"))
-        (letter,), (result,) = await place.letters(), await place.results()
+        (report,), (result,) = await place.unread(), await place.results()
         await place.settled()
-    assert (letter["assignment_id"], letter["status"], letter["error_code"], result["assignment_id"]) == ("a-1", "error", "1001", "a-2")
-    assert next(iter(wrong)).split("_")[0] in letter["error_message"]
+    assert (report["assignment_id"], report["reason"], result["assignment_id"]) == ("a-1", "1001", "a-2")
+    assert next(iter(wrong)).split("_")[0] in report["message"]
 
 
 async def test_a_workflow_id_that_is_empty_is_absent(place: WorkerStreams) -> None:

@@ -72,6 +72,7 @@ class WorkerStreams:
             results=f"{name}.result",
             acks=f"{name}.ack",
             letters=f"{name}.dlq",
+            unread=f"{name}.unread",
             heartbeats=f"{name}.heartbeat",
         )
         self._said = f"{upper}_SAID"
@@ -79,7 +80,7 @@ class WorkerStreams:
     async def open(self) -> None:
         streams = (
             StreamSpec(name=self.topology.stream, subjects=(self.subject,)),
-            StreamSpec(name=self._said, subjects=(self.topology.results, self.topology.letters)),
+            StreamSpec(name=self._said, subjects=(self.topology.results, self.topology.letters, self.topology.unread)),
             bucket(self.topology.attempts, ttl=60),
         )
         assert await create(self.jetstream, Topology(streams)) == []
@@ -116,6 +117,11 @@ class WorkerStreams:
     async def letters(self, count: int = 1) -> list[Json]:
         await until(lambda: self._has(self.topology.letters, count), what=f"{count} dead letters")
         return [json.loads(stored.data) for stored in await self.stored(self.topology.letters)]
+
+    async def unread(self, count: int = 1) -> list[Json]:
+        """What stands in the reports of bytes that are no assignment."""
+        await until(lambda: self._has(self.topology.unread, count), what=f"{count} reports")
+        return [json.loads(stored.data)["data"] for stored in await self.stored(self.topology.unread)]
 
     async def settled(self) -> None:
         """Nothing is left to do for the durable."""

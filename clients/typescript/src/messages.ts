@@ -186,7 +186,7 @@ export interface RouteAnswerRefused {
     /**
      * 1..128 printable ASCII characters without spaces
      */
-    request_id?: string;
+    request_id: string;
     /**
      * 1..128 printable ASCII characters without spaces
      */
@@ -771,7 +771,7 @@ export interface ExtensionRequest {
     /**
      * 1..128 printable ASCII characters without spaces
      */
-    message_id?: string;
+    message_id: string;
     metadata: {
       [k: string]: unknown;
     };
@@ -907,19 +907,19 @@ export interface IngressAck {
    */
   timestamp_ms: number;
   /**
-   * 1..128 printable ASCII characters without spaces
+   * empty: it could not be read
    */
-  message_id?: string;
+  message_id: string;
   /**
-   * 1..128 printable ASCII characters without spaces
+   * empty: the message has none, or it could not be read
    */
-  correlation_id?: string;
+  correlation_id: string;
   message?: string;
   error_code?: string;
   /**
    * text by name
    */
-  metadata?: {
+  metadata: {
     [k: string]: string;
   };
 }
@@ -1175,6 +1175,10 @@ export interface ProviderRequestBare {
   context?: {
     [k: string]: unknown;
   } | null;
+  /**
+   * when it was asked, milliseconds since the epoch; for other readers
+   */
+  timestamp_ms?: unknown;
   kind?: unknown;
 }
 export interface ProviderRequestEnveloped {
@@ -1242,6 +1246,10 @@ export interface ProviderRequestEnveloped {
     context?: {
       [k: string]: unknown;
     } | null;
+    /**
+     * when it was asked, milliseconds since the epoch; for other readers
+     */
+    timestamp_ms?: unknown;
   };
 }
 
@@ -1495,6 +1503,10 @@ export interface UnreadReportBare {
    */
   reason: string;
   /**
+   * words for operators
+   */
+  message?: unknown;
+  /**
    * where the bytes came from
    */
   payload_ref?: {
@@ -1542,6 +1554,10 @@ export interface UnreadReportEnveloped {
      * a code, like PARSE_ERROR; operators see it
      */
     reason: string;
+    /**
+     * words for operators
+     */
+    message?: unknown;
     /**
      * where the bytes came from
      */

@@ -181,7 +181,8 @@ export const examples: { [name in keyof Messages]: Messages[name][] } = {
     {
       "request_id": "m-1",
       "data": "you ",
-      "done": false
+      "done": false,
+      "metadata": {}
     },
     {
       "request_id": "m-1",
@@ -362,14 +363,14 @@ export const examples: { [name in keyof Messages]: Messages[name][] } = {
       "trace_id": "6f6ed2e6fc9641768999600d1afbd688",
       "tenant_id": "acme",
       "payload": {
+        "message_id": "m-1",
         "message_type": "chat",
         "payload": {
           "text": "Hello"
         },
         "metadata": {
           "source": "gateway"
-        },
-        "message_id": "m-1"
+        }
       },
       "metadata": {
         "user_id": "u-1",
@@ -383,14 +384,14 @@ export const examples: { [name in keyof Messages]: Messages[name][] } = {
       "trace_id": "6f6ed2e6fc9641768999600d1afbd688",
       "tenant_id": "acme",
       "payload": {
+        "message_id": "m-1",
         "message_type": "chat",
         "payload": {
           "text": "Hello"
         },
         "metadata": {
           "source": "gateway"
-        },
-        "message_id": "m-1"
+        }
       },
       "metadata": {
         "user_id": "u-1",
@@ -451,6 +452,7 @@ export const examples: { [name in keyof Messages]: Messages[name][] } = {
       "status": "accepted",
       "timestamp_ms": 1700000000000,
       "message_id": "m-1",
+      "correlation_id": "",
       "metadata": {
         "sequence": "17"
       }
@@ -459,8 +461,10 @@ export const examples: { [name in keyof Messages]: Messages[name][] } = {
       "status": "rejected",
       "timestamp_ms": 1700000000000,
       "message_id": "m-1",
+      "correlation_id": "",
       "message": "Missing required field: tenant_id",
-      "error_code": "invalid_request"
+      "error_code": "invalid_request",
+      "metadata": {}
     }
   ],
   "ingress": [
@@ -545,7 +549,8 @@ export const examples: { [name in keyof Messages]: Messages[name][] } = {
       },
       "metadata": {
         "user_id": "u-1"
-      }
+      },
+      "timestamp_ms": 1700000000000
     },
     {
       "provider_id": "echo",

@@ -124,10 +124,13 @@ def _has_messages(channel: Mapping[str, object]) -> bool:
 
 def _read_json(file: Path) -> dict[str, Any]:
     """Raises ValueError."""
+    from router.contracts.codec import describe_mark
+
+    data = read_bytes(file, "FILE", MAX_BYTES)
     try:
-        content = orjson.loads(read_bytes(file, "FILE", MAX_BYTES))
+        content = orjson.loads(data)
     except orjson.JSONDecodeError:
         content = None
     if not isinstance(content, dict):
-        raise ValueError(f"{file.name} is no JSON object")
+        raise ValueError(f"{file.name} {describe_mark(data) or 'is no JSON object'}")
     return content

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from router.contracts.codec import UNREADABLE_ERRORS, check_numbers
+from router.contracts.codec import UNREADABLE_ERRORS, check_numbers, describe_unreadable
 from router.core.errors import Misconfigured
 from router.sdk.answer import Answer
 
@@ -39,12 +39,13 @@ def read_example(directory: Path) -> ExampleRequest:
         return DEFAULT
     if path.stat().st_size > MAX_BYTES:
         raise Misconfigured(FILE, f"has more than {MAX_BYTES} bytes")
+    data = b""
     try:
         data = path.read_bytes()
         request = msgspec.json.decode(data, type=ExampleRequest)
         check_numbers(data, request)
     except (*UNREADABLE_ERRORS, OSError, ValueError) as exc:
-        raise Misconfigured(FILE, str(exc)) from exc
+        raise Misconfigured(FILE, describe_unreadable(data, exc)) from exc
     return request
 
 

@@ -70,7 +70,7 @@ def _build_failure() -> Schema:
         },
         ("code", "message"),
     )
-    context = build_object({"request_id": refer("id"), "trace_id": refer("id")})
+    context = build_object({"request_id": refer("id"), "trace_id": refer("id")}, ("request_id",))
     return build_object({"ok": {"const": False}, "error": error, "context": context}, ("ok", "error", "context"), title="refused")
 
 

@@ -48,7 +48,7 @@ def build_extension_request(_: ShapeLimits) -> MessageShape:
     fields: dict[str, Schema] = {
         "trace_id": refer("id"),
         "tenant_id": refer("scoped_id"),
-        "payload": build_object(content, ("message_type", "payload", "metadata"), description="the message"),
+        "payload": build_object(content, ("message_id", "message_type", "payload", "metadata"), description="the message"),
         "metadata": metadata,
         "config": {"type": "object", "description": "of the registry's entry, and over it the policy's"},
     }

@@ -47,6 +47,7 @@ def build_provider_request(_: ShapeLimits) -> MessageShape:
         "parameters": add_description(refer("object"), "for the provider"),
         "metadata": refer("object"),
         "context": add_description(refer("object"), "goes before metadata"),
+        "timestamp_ms": {"description": "when it was asked, milliseconds since the epoch; for other readers"},
     }
     return MessageShape(
         name="provider-request",
@@ -62,7 +63,7 @@ def build_provider_request(_: ShapeLimits) -> MessageShape:
         ),
         page=_INVOKE,
         examples=(
-            orjson.loads(request_bytes(_REQUEST)),
+            orjson.loads(request_bytes(_REQUEST, 1_700_000_000_000)),
             {"provider_id": "echo", "tenant_id": "acme", "prompt": "aGVsbG8=", "payload_encoding": BASE64},
         ),
         proto="beamline.provider.v1.ProviderRequest",

@@ -120,6 +120,7 @@ def build_unread_report(_: ShapeLimits) -> MessageShape:
     place = {"subject": {"description": "the subject that they came on"}, "len": {"description": "how many bytes they are"}}
     fields: dict[str, Schema] = {
         "reason": {"type": "string", "minLength": 1, "description": "a code, like PARSE_ERROR; operators see it"},
+        "message": {"description": "words for operators"},
         "payload_ref": {"properties": place, "description": "where the bytes came from"},
         "ts": {"description": "when the worker received them, ISO 8601"},
         **{name: {"description": "where it could be read"} for name in ("tenant_id", "trace_id", "request_id", "assignment_id")},

@@ -135,7 +135,7 @@ def _parse_unread(stored: StoredMessage, body: Mapping[str, Any]) -> DeadLetter:
     data = find_report(body)
     source = _text(_part(data, "payload_ref"), "subject")
     message = f"a worker could not read a message on {source}" if source is not None else None
-    return _parse_worker_report(stored, data, _text(data, "reason"), message)
+    return _parse_worker_report(stored, data, _text(data, "reason"), _text(data, "message") or message)
 
 
 def _parse_worker_report(stored: StoredMessage, body: Mapping[str, Any], code: str | None, message: str | None) -> DeadLetter:

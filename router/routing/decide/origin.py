@@ -8,13 +8,15 @@ from typing import Any
 import msgspec.json
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
 from router.contracts.answer import failure
 from router.contracts.decision import OVERLOADED
+from router.contracts.extract import digest_of
 from router.contracts.flow import read_body
 from router.contracts.headers import message_id_in, tenant_in
 from router.contracts.malformed import Malformed, invalid_field
-from router.core.ids import is_opaque
+from router.core.ids import derived_uuid, is_opaque
 from router.core.message import NO_HEADERS
 from router.routing.decide import fields
 from router.routing.decide.read import RequestLimits
@@ -41,12 +43,13 @@ _decode = msgspec.json.Decoder(_Body).decode
 
 
 class RequestOrigin(Struct, frozen=True, gc=False):
-    """The tenant and the policy of a request, and the ids that its answer bears."""
+    """The tenant and the policy of a request, and the ids that its answer bears; `unnamed`: the bytes of one without an id."""
 
     tenant_id: str
     answer_id: str | None
     trace_id: str | None
     policy_id: str = fields.DEFAULT_POLICY
+    unnamed: bytes = b""
 
 
 def read_origin(data: bytes, headers: Mapping[str, str], limits: RequestLimits, served: Set[str] = NONE) -> RequestOrigin | None:
@@ -63,7 +66,7 @@ def read_origin(data: bytes, headers: Mapping[str, str], limits: RequestLimits, 
     except Malformed:
         return None
     if served and origin is not None and origin.tenant_id not in served:
-        return RequestOrigin(NOT_SERVED, origin.answer_id, origin.trace_id, origin.policy_id)
+        return replace(origin, tenant_id=NOT_SERVED)
     return origin
 
 
@@ -104,7 +107,7 @@ def _read(data: bytes, headers: Mapping[str, str], limits: RequestLimits) -> Req
         answer_id = _id("message_id", body, inner) or header_id
     policy_id = body.get("policy_id")
     named = policy_id if type(policy_id) is str and policy_id else fields.DEFAULT_POLICY
-    return RequestOrigin(tenant_id, answer_id, _id("trace_id", body, inner), named)
+    return RequestOrigin(tenant_id, answer_id, _id("trace_id", body, inner), named, b"" if answer_id is not None else data)
 
 
 def _body(data: bytes, headers: Mapping[str, str], limits: RequestLimits) -> dict[str, Any]:
@@ -127,17 +130,17 @@ def _id(name: str, body: dict[str, Any], inner: dict[str, Any]) -> str | None:
     return value if value is not None and type(value) is str and is_opaque(value) else None
 
 
-_REFUSAL = failure(OVERLOADED, "More requests wait than can be answered in time; ask again later, under the same request id")
+_REFUSAL = failure(OVERLOADED, "More requests wait than can be answered in time; ask again later, under the same request id", None, "")
 _HEAD = _REFUSAL.partition(b'"},"context":{')[0]  # once: this is said to a flood, a message at a time
 
 
 def build_overload_reply(asker: RequestOrigin, retry_after_ms: int) -> bytes:
     """The answer to a request above its tenant's share."""
+    if asker.answer_id is None:  # only now: most requests are answered, and need none
+        asker = replace(asker, answer_id=derived_uuid(asker.tenant_id, digest_of(asker.unnamed)))
     if asker.trace_id is None and asker.answer_id is not None and '"' not in asker.answer_id and "\\" not in asker.answer_id:
         return b'%b","details":{"retry_after_ms":%d}},"context":{"request_id":"%b"}}' % (_HEAD, retry_after_ms, asker.answer_id.encode())
-    context: dict[str, str] = {}
-    if asker.answer_id is not None:
-        context["request_id"] = asker.answer_id
+    context: dict[str, str | None] = {"request_id": asker.answer_id}
     if asker.trace_id is not None:
         context["trace_id"] = asker.trace_id
     return b'%b","details":{"retry_after_ms":%d}},"context":%b}' % (_HEAD, retry_after_ms, orjson.dumps(context))

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
-from router.contracts.extract import ids_in
+from router.contracts.extract import find_answer_id, ids_in, place_of
 from router.contracts.flow import read_body
 from router.contracts.header_rules import Violation, control_violations, violations
 from router.contracts.headers import SUPPORTED_VERSIONS, find_control_header, message_id_in
@@ -103,7 +103,7 @@ def _build_request(message: Message, body: Object, inner: Object, task: Object, 
     rare: Object = NOTHING
     if not (PLAIN.issuperset(body) and PLAIN.issuperset(inner) and PLAIN.issuperset(task)):
         rare = _read_rare(body, inner, task, limits.assignment_subjects)
-    key = rare.get("idempotency_key") or request_id or header_id or _place(message)
+    key = rare.get("idempotency_key") or request_id or header_id or place_of(message)
     constraints, metadata, context = fields.read_routing_context(body, inner)
     # Fifteen keywords: from sixteen on CPython builds a dict for the call, which costs more than all that is read here.
     request = RouteRequest(
@@ -136,11 +136,6 @@ def _read_rare(body: Object, inner: Object, task: Object, allowed_subjects: tupl
     return rare
 
 
-def _place(message: Message) -> str:
-    """The identity of a request without any id. The stream's time is in it: sequences start again in a re-created stream."""
-    return f"{message.stream}:{message.sequence}:{message.stored_ns}"
-
-
 def _contract_broken(broken: tuple[Violation, ...]) -> Malformed:
     names = ", ".join(f"{header} ({rule})" for header, rule in broken)
     return Malformed(HEADER_CONTRACT_VIOLATION, f"Header contract broken: {names}", STAGE_HEADERS, broken[0][0])
@@ -150,9 +145,7 @@ def _refuse(message: Message, body: Object, refused: Malformed, limits: RequestL
     """A Fault, with the ids that could be read: its answer and its dead letter must be found again."""
     seen = ids_in(message.headers, body)
     tenant_id = seen.get("tenant_id")
-    answer_id = seen.get("request_id") or seen.get("message_id") or message_id_in(message.headers)
-    if answer_id is None:
-        answer_id = ids.derived_uuid(tenant_id or "", _place(message))
+    answer_id = find_answer_id(seen, message.headers, place_of(message))
     inner = body.get("message")
     payload_tenant = body.get("tenant_id") or (inner.get("tenant_id") if isinstance(inner, dict) else None)
     broken = violations(message.headers, payload_tenant)

@@ -20,7 +20,7 @@ from router.sdk.client import _body
 from router.sdk.extension import Extension
 from router.sdk.extension.function_runner import FunctionRunner
 from router.sdk.heartbeat import WorkerHeartbeat
-from router.sdk.reports import JSON_ENCODING, ack_bytes, result_bytes, unstarted_bytes
+from router.sdk.reports import JSON_ENCODING, ack_bytes, result_bytes, unread_bytes, unstarted_bytes
 from router.sdk.samples.extensions.echo_provider import echo
 from router.sdk.samples.extensions.mask_payload import mask_payload
 from router.sdk.samples.extensions.mask_pii import mask_pii
@@ -60,9 +60,11 @@ def test_a_workers_result_is_read_in_one_typed_parse(step: StepResult) -> None:
 
 def test_a_workers_other_messages_are_valid() -> None:
     fault = Fault("handler_failed", "why")
-    given_up = unstarted_bytes(a_message(headers={"Nats-Msg-Id": "a-1"}), ASSIGNMENT, fault, code="5001", now_ms=1)
+    given_up = unstarted_bytes(ASSIGNMENT, fault, code="5001", now_ms=1)
+    unread = unread_bytes(a_message(headers={"Nats-Msg-Id": "a-1"}), fault, code="1001", now_ms=1)
     ack = ExecAssignmentAck(assignment_id="a-1", status="accepted", acknowledged_at=1, message="mine")
     validator_of(SHAPES["result"]).validate(orjson.loads(given_up))
+    validator_of(SHAPES["unread-report"]).validate(orjson.loads(unread))
     validator_of(SHAPES["ack"]).validate(orjson.loads(ack_bytes(ack, JSON_ENCODING)))
 
 

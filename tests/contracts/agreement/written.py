@@ -49,7 +49,7 @@ def write_answer(chance: random.Random) -> bytes:
             return success_with(warnings[: chance.randrange(3)], _decision(chance), chance.choice(IDS), trace)
         case _:
             details = chance.choice((None, {}, {"field": "message.tenant_id"}, {"cause": "tenant_share", "retry_after_ms": 20}))
-            return failure(chance.choice(CODES), "why", details, chance.choice((None, *IDS)), trace)
+            return failure(chance.choice(CODES), "why", details, chance.choice(IDS), trace)
 
 
 def write_assignment(chance: random.Random) -> bytes:

@@ -22,7 +22,6 @@ def a_request(**fields: object) -> bytes:
         ({}, {"Nats-Msg-Id": "m-1"}, RequestOrigin("acme", "m-1", None)),
         ({"message": {"message_id": "m-2", "tenant_id": "acme"}}, {}, RequestOrigin("acme", "m-2", None)),
         ({"request_id": "r-1"}, {"tenant_id": "other"}, RequestOrigin("other", "r-1", None)),
-        ({"request_id": "two words"}, {}, RequestOrigin("acme", None, None)),
         ({"push_assignment": True}, {}, None),  # its identity is its place in the stream
         ({"push_assignment": True, "request_id": "r-1"}, {}, RequestOrigin("acme", "r-1", None)),
         ({"request_id": "r-1", "policy_id": "fast"}, {}, RequestOrigin("acme", "r-1", None, "fast")),
@@ -34,6 +33,19 @@ def test_an_asker_is_read_from_the_body_and_the_headers(
     fields: dict[str, object], headers: dict[str, str], asker: RequestOrigin | None
 ) -> None:
     assert read_origin(a_request(**fields), headers, RequestLimits()) == asker
+
+
+def test_a_request_without_an_id_has_one_of_its_bytes() -> None:
+    """So that its refusal names it (docs/reference/contracts.md#refusal-id), and two are told apart."""
+    asked = [{}, {"request_id": "two words"}, {"policy_id": "fast"}]
+    told = [_read_refusal_id(a_request(**fields)) for fields in (*asked, {})]
+    assert (len(set(told)), told[-1]) == (len(asked), told[0])
+
+
+def _read_refusal_id(data: bytes) -> str:
+    found = read_origin(data, {}, RequestLimits())
+    assert found is not None
+    return str(orjson.loads(build_overload_reply(found, 1000))["context"]["request_id"])
 
 
 ODD: tuple[object, ...] = (None, "", "x", "two words", "x" * 129, "é", '"', 7, True, ["x"], {"a": "b"})
