@@ -10,10 +10,14 @@
 from __future__ import annotations
 
 import math
+from email.utils import parsedate_to_datetime
 
 from router.contracts.failure_class import RATE_LIMIT, REQUEST, classify_number
 from router.contracts.result import MAX_LATENCY_MS
+from router.core.clock import wall
 from router.core.errors import RouterError, Transient
+
+_MOST_CHARACTERS = 64  # of a date in HTTP's form, and some more
 
 
 class ProviderFailed(Transient):
@@ -41,7 +45,8 @@ class RateLimited(RouterError):
 def make_failure(status: int, message: str = "", *, retry_after: str | None = None) -> RouterError:
     """The exception for an HTTP status of a provider, to be raised. `retry_after`: the header Retry-After, as it came.
 
-    A date in that header is not read: the setting `providers.rate_limited_ms` holds then.
+    It is seconds or a date (https://www.rfc-editor.org/rfc/rfc9110#field.retry-after); for anything else the
+    setting `providers.rate_limited_ms` holds. A date is read by this host's clock.
     """
     text = message or f"the provider answered {status}"
     which = classify_number(status)
@@ -51,10 +56,21 @@ def make_failure(status: int, message: str = "", *, retry_after: str | None = No
 
 
 def _read_seconds(header: str | None) -> float | None:
+    if header is None or len(header) > _MOST_CHARACTERS:
+        return None
     try:
-        return float(header) if header is not None else None
+        return float(header)
+    except ValueError:
+        return _read_date(header)
+
+
+def _read_date(header: str) -> float | None:
+    """Seconds until then; 0 where it is over."""
+    try:
+        until = parsedate_to_datetime(header)
     except ValueError:
         return None
+    return max(0.0, until.timestamp() - wall()) if until.tzinfo is not None else None
 
 
 def _to_milliseconds(seconds: float | None) -> int | None:

@@ -52,6 +52,10 @@ class FirstResponses:
             raise make_conflict()
         return found[1]
 
+    def check(self, request: ProviderRequest, content: str) -> None:
+        """Raises Conflict where a request with this id had other content."""
+        self._kept.check(request, content)
+
     def release(self, request: ProviderRequest, content: str, kept: KeptResponse | None) -> None:
         """Those who wait get the response too; where it is none to be kept, the next of them asks."""
         if kept is not None:

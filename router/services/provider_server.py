@@ -165,7 +165,7 @@ class ProviderServer(RequestServer[ProviderInvocation]):
             return (await self._invoke(request, left_s, max_bytes))[1]
         content = request.digest()
         try:
-            first = await self._answers.acquire(request, content, USUAL_S if left_s is None else left_s)
+            first = await self._find_response(request, content, USUAL_S if left_s is None else left_s)
         except InvocationRefused as exc:
             return response_bytes(failed_response(request, exc, 0.0), protobuf=request.wants_protobuf)
         if first is not None:
@@ -178,6 +178,14 @@ class ProviderServer(RequestServer[ProviderInvocation]):
         finally:
             self._answers.release(request, content, kept)
         return data
+
+    async def _find_response(self, request: ProviderRequest, content: str, within_s: float) -> ProviderResponse | None:
+        """As `FirstResponses.acquire`; raises InvocationRefused also where a stream had this id for other content."""
+        try:
+            self._chunks.check(request, content)
+        except Conflict as exc:
+            raise make_conflict() from exc
+        return await self._answers.acquire(request, content, within_s)
 
     async def _invoke(self, request: ProviderRequest, left_s: float | None, max_bytes: int) -> tuple[ProviderResponse, bytes]:
         """The metered response, also as bytes; where it is above `max_bytes`, one that says so in its place."""
@@ -199,12 +207,17 @@ class ProviderServer(RequestServer[ProviderInvocation]):
         with self._streams.open(invocation.reply, task.cancel, _build_headers(request)) as stream:
             content = request.digest() if request.has_own_id else ""
             try:
-                first = self._chunks.find(request, content) if request.has_own_id else None
+                first = self._find_stream(request, content) if request.has_own_id else None
             except Conflict:
                 chunks: Sequence[StreamChunk] = (last_chunk(failed_response(request, make_conflict(), 0.0)),)
             else:
                 chunks = (await self._relay(request, stream, left_s, content),) if first is None else _mark_repeated(first)
             self._send_chunks(request, stream, chunks)
+
+    def _find_stream(self, request: ProviderRequest, content: str) -> Sequence[StreamChunk] | None:
+        """Raises Conflict, also where a plain invocation had this id for other content."""
+        self._answers.check(request, content)
+        return self._chunks.find(request, content)
 
     def _send_chunks(self, request: ProviderRequest, stream: ReplyStream, chunks: Sequence[StreamChunk]) -> None:
         """Chunks that were kept may be too large in another encoding than the first one's: then the stream ends with that."""

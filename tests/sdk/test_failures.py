@@ -81,16 +81,26 @@ def test_an_http_status_becomes_the_exception_of_its_class(status: int, kind: ty
         ("0", 1),
         ("0.25", 250),
         (None, None),
-        ("Fri, 31 Dec 1999 23:59:59 GMT", None),
+        ("Fri, 31 Dec 1999 23:59:59 GMT", 1),
+        ("Fri, 31 Dec 1999 23:59:59", None),
+        ("Friday", None),
+        (" " * 100 + "2", None),
         ("-1", None),
         ("nan", None),
         ("1e300", MAX_LATENCY_MS),
     ],
 )
-def test_the_time_of_a_limit_is_read_where_it_is_a_number(header: str | None, told_ms: int | None) -> None:
+def test_the_time_of_a_limit_is_read_where_it_is_a_number_or_a_date(header: str | None, told_ms: int | None) -> None:
     limited = make_failure(429, retry_after=header)
     assert isinstance(limited, RateLimited)
     assert limited.retry_after_ms == told_ms
+
+
+def test_the_date_of_a_limit_is_so_far_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.sdk.failures.wall", lambda: 1_800_000_000.0)
+    limited = make_failure(429, retry_after="Fri, 15 Jan 2027 08:00:30 GMT")
+    assert isinstance(limited, RateLimited)
+    assert limited.retry_after_ms == 30_000
 
 
 @pytest.mark.parametrize("wrong", [-1, 1.5, MAX_LATENCY_MS + 1, True, math.inf])

@@ -410,3 +410,24 @@ async def _has_message(nc: Nats, stream: str, subject: str) -> bool:
 
 async def _is_empty(nc: Nats, bucket: str) -> bool:
     return (await nc.jsm().stream_info(f"KV_{bucket}")).state.messages == 0
+
+
+@pytest.mark.parametrize("first", ["whole", "stream"])
+async def test_other_content_under_an_id_of_the_other_form_is_refused(nc: Nats, router: Running, client: Client, first: str) -> None:
+    other = {**ASKED, "prompt": "something else"}
+
+    async def stream(asked: Json) -> None:
+        async for _ in client.invoke_stream(**asked, request_id="r-1"):
+            pass
+
+    async with serve_provider(nc, answers) as calls:
+        if first == "whole":
+            assert (await client.invoke(**ASKED, request_id="r-1")).ok
+            _, failed = await read_until_failure(client.invoke_stream(**other, request_id="r-1"))
+            code, metadata = failed.code, failed.metadata
+        else:
+            await stream(ASKED)
+            told = await client.invoke(**other, request_id="r-1")
+            code, metadata = told.error_code, told.metadata
+    assert (code, metadata["field"]) == ("invalid_request", "message_id")
+    assert len(calls) == 1

@@ -51,6 +51,10 @@ class FirstAnswers(Generic[T]):
             raise Conflict("this id was used for a different request")
         return known.answer
 
+    def check(self, request: ProviderRequest, content: str) -> None:
+        """Raises Conflict where another request has this id."""
+        self.find(request, content)
+
     def keep(self, request: ProviderRequest, content: str, answer: T, size: int) -> None:
         """Keep a good answer of `size` bytes, if it is not too large."""
         if size <= MAX_KEPT_BYTES:
