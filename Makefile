@@ -84,7 +84,7 @@ money: $(VENV)/.dev  ## hostile tenants, workers, clients and providers beside h
 order: $(VENV)/.dev  ## interleavings of two and three writers of one aggregate, on each PostgreSQL and isolation level, and a control; some minutes, then a table
 	$(BIN)/python -m tests.mailbox.order --interleavings 1000 --write bench/results/outbox_order.md
 
-refusals: $(VENV)/.dev  ## each refusal of a publish that an operator can cause, each store of effects, each kind of process; three minutes, then a table
+refusals: $(VENV)/.dev  ## each refusal of a publish that an operator can cause, each stream and bucket, each kind of process; a quarter of an hour, then a table
 	$(BIN)/python -m tests.refusals --write bench/results/refusals.md
 
 canaries: $(VENV)/.dev  ## simulated canaries, a thousand of each kind: false alarms, and how soon a worse candidate is found

@@ -85,7 +85,8 @@ def _buckets(settings: Settings) -> Iterator[StreamSpec]:
     buckets = settings.buckets
     yield from map(_bucket, (buckets.attempts, buckets.assignments_known, buckets.policies, buckets.extensions))
     yield from map(_bucket, (buckets.breakers, buckets.figures, buckets.canaries, buckets.budgets, buckets.budgets_spent))
-    yield from map(_bucket, (buckets.prices, buckets.ratios, buckets.rate_limits, buckets.invocations))
+    yield from map(_bucket, (buckets.prices, buckets.ratios, buckets.rate_limits))
+    yield replace(_bucket(buckets.invocations), deletes_by_number=True)
     if settings.decide.partition is not None:
         yield _bucket(buckets.partitions)
 

@@ -160,7 +160,7 @@ class AckedPublisher:
         effect = pending.effect
         head = head_with_id(effect.headers, effect.id)
         if len(effect.data) + len(head) > self._connection.max_payload:  # the server would close the connection
-            asyncio.get_running_loop().call_soon(self._reject, pending, TOO_LARGE, "it is larger than the connection allows")
+            self._reject_too_large(pending)
             return
         self._count += 1  # `_make_inbox` and `_put` in place: once a message
         inbox = f"{self._inbox}{self._count}"
@@ -212,11 +212,23 @@ class AckedPublisher:
             self._put(self._pending[inbox].effect, own)
 
     def _send_again(self, inboxes: Sequence[str], now: float) -> None:
-        """Their first copies are lost: they have all their time again."""
+        """Their first copies are lost: they have all their time again.
+
+        A server whose `max_payload` was lowered would close the connection again for what is above it."""
         for inbox in inboxes:
-            pending = self._pending[inbox] = self._pending.pop(inbox)
+            pending = self._pending.pop(inbox)
+            if self._is_too_large(pending.effect):
+                self._reject_too_large(pending)
+                continue
+            self._pending[inbox] = pending
             pending.sent_at = now
             self._put(pending.effect, inbox)
+
+    def _is_too_large(self, effect: Effect) -> bool:
+        return len(effect.data) + len(head_with_id(effect.headers, effect.id)) > self._connection.max_payload
+
+    def _reject_too_large(self, pending: PendingPublish) -> None:
+        asyncio.get_running_loop().call_soon(self._reject, pending, TOO_LARGE, "it is larger than the connection allows")
 
     def _on_publish_ack(self, subject: bytes, _reply: bytes, data: bytes, head: bytes | None) -> None:
         try:

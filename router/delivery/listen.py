@@ -135,8 +135,7 @@ class Listener:
             info = await self._infos.stream(self._stream)
         except (RouterError, nats.errors.Error, OSError):
             return
-        if info is not None:
-            self._unstored.on_info(info)
+        self._unstored.on_info(info)
 
     async def _is_same(self, max_age: float) -> bool:
         info = await self._infos.stream(self._stream, max_age)

@@ -75,13 +75,16 @@ class RefusedStorage:
 
     def take(self, pending: PendingSettlement, refusal: NotPublished) -> bool:
         """Let it wait, until `retry` returns it; it must be in flight. False: too many wait, or too many of its tenant."""
-        tenant = self._subscription.tenant_of(pending.message)
-        if self.is_full or self._tenants[tenant] >= self._share:
+        if not self.has_room(pending):
             return False
+        tenant = self._subscription.tenant_of(pending.message)
         self._tenants[tenant] += 1
         self._waiting.setdefault(refusal.subject, deque()).append(Waiting(tenant, pending, self._now()))
         self._tell(f"{refusal.subject} cannot be stored: {refusal.cause}")
         return True
+
+    def has_room(self, pending: PendingSettlement) -> bool:
+        return not self.is_full and self._tenants[self._subscription.tenant_of(pending.message)] < self._share
 
     async def retry(self) -> AsyncIterator[GoesOn]:
         """Publish again at intervals, until none waits; yields the messages that go on."""

@@ -260,12 +260,19 @@ class Settler:
         if self.refused.is_told(pending, refusal):
             self._settle_unstorable(pending, refusal)
             return
-        if self._subscription.options.pauses_above:
+        if self._is_kept(pending):
             self._pause(pending, refusal)
             return
         what, instead = decide_without_storage(self._subscription, pending)
         self._observer.on_storage_refused(pending.message, refusal.subject, what)
         self._on_stored(instead, ())
+
+    def _is_kept(self, pending: PendingSettlement) -> bool:
+        """Whether it is never sent back: the server would count that, or its work would be done again."""
+        options = self._subscription.options
+        if options.pauses_above or not options.keeps_work:
+            return options.pauses_above
+        return isinstance(pending.outcome, Done) and not any(effect.is_dead_letter for effect in pending.settlement.effects)
 
     async def _await_room(self) -> None:
         async for pending, publish_acks in self.refused.retry():
@@ -301,7 +308,7 @@ class Settler:
             await sleep(self._subscription.options.store_retry)
             first = unstored[0]
             result = await self._publisher.publish_and_wait(first.settlement.effects)
-            if isinstance(result, NotPublished) and self._must_pause(result):
+            if isinstance(result, NotPublished) and self._must_pause(first, result):
                 continue
             others = [pending for pending in self._list_unstored() if pending is not first]
             self._pause_switch.open(PUBLISHING)
@@ -309,11 +316,11 @@ class Settler:
             for pending in others:
                 self.settle(pending)
 
-    def _must_pause(self, refusal: NotPublished) -> bool:
+    def _must_pause(self, pending: PendingSettlement, refusal: NotPublished) -> bool:
         """Whether the subscription pauses for it: the broker is away, or too many wait for a stream already."""
         if find_fault(refusal.err_code) is PublishFault.MESSAGE:
             return False
-        return not self.refused.means(refusal) or (self._subscription.options.pauses_above and self.refused.is_full)
+        return not self.refused.means(refusal) or (self._is_kept(pending) and not self.refused.has_room(pending))
 
     def _list_unstored(self) -> list[PendingSettlement]:
         return [held.pending for held in self._in_flight.list_in(MessageState.UNSTORED) if held.pending is not None]

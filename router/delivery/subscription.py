@@ -40,6 +40,7 @@ class ConsumerOptions(Struct, frozen=True, kw_only=True):
     store_retry: float = 1.0  # effects that could not be stored are published again this often
     max_waiting: int = 0  # messages that may wait for room in a full stream; 0 = the subscription pauses instead
     pauses_above: bool = False  # above `max_waiting`: True: the subscription pauses; False: messages are sent back, or declined
+    keeps_work: bool = False  # True: what a handler has done is not sent back, above the places it pauses
     waits_alone: bool = False  # True: a message that needs an unavailable bucket waits, the others go on; False: the subscription pauses
     waits_alone_for_refusal: bool = False  # the same where the bucket is missing or sealed: no election ends that
     patience: float = 5.0  # a requester whose message waits for what refuses until an operator mends it is answered after this

@@ -51,6 +51,7 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
     allow_direct: bool = True
     max_per_subject: int = -1
     allow_rollup: bool = False
+    deletes_by_number: bool = False  # of a bucket: it must not deny that, as `nats kv add` does
     allow_atomic: bool = False  # batches stored whole or not at all (`delivery.atomic_publisher`); server 2.12
 
     def to_json(self) -> Json:
@@ -75,8 +76,11 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
 
     @property
     def compared(self) -> Json:
-        """What is compared: the declared fields, and those that must not be set. Keys of a bucket are purged, never deleted one by one."""
-        undone = {name: value for name, value in NEVER_UNDONE.items() if name != "deny_delete" or not self.name.startswith("KV_")}
+        """What is compared: the declared fields, and those that must not be set.
+
+        Keys of most buckets are purged, never deleted one by one."""
+        may_deny_deletes = self.name.startswith("KV_") and not self.deletes_by_number
+        undone = {name: value for name, value in NEVER_UNDONE.items() if name != "deny_delete" or not may_deny_deletes}
         return {**UNWANTED, **undone, **self.to_json()}
 
 

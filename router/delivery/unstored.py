@@ -1,7 +1,7 @@
 """Whether the stream stores the requests that are heard (docs/reference/contracts.md#heard-not-stored).
 
 Their stream is `no_ack`, so the server is silent where it stores none: the account has no room, the disk is full, the subject was
-taken off the stream. What passes by is therefore compared with what is stored:
+taken off the stream, the stream was deleted. What passes by is therefore compared with what is stored:
 
     heard ── a message was delivered that was stored since ──> stored
       └── none for BOUND_S: ask for the stream's info ── it stored a message since ──> stored
@@ -21,6 +21,7 @@ BOUND_S = 1.5  # from hearing a request to looking for it in the stream
 AGAIN_S = 1.0  # between two infos
 SLACK_S = 0.5  # of the server's clock as this process reads it, and of a request's way
 FORGET_S = 10.0  # without a request that is heard
+MISSING: Json = {"state": {"last_seq": -1, "last_ts": "1970-01-01T00:00:00Z"}}  # what a stream that is not there has stored
 
 
 class UnstoredRequests:
@@ -64,9 +65,9 @@ class UnstoredRequests:
             return False
         return now - self._first_at >= BOUND_S and now - self._asked_at >= AGAIN_S
 
-    def on_info(self, info: Json) -> None:
-        """Take what the server told of the stream."""
-        state, before = info["state"], self._last_sequence
+    def on_info(self, info: Json | None) -> None:
+        """Take what the server told of the stream; None: there is none."""
+        state, before = (info or MISSING)["state"], self._last_sequence
         self._asked_at, self._last_sequence = self._clock(), state["last_seq"]
         stored_at = nanos(state["last_ts"]) / 1e9
         if self._first_at is None or before is None:

@@ -29,6 +29,7 @@ class AgentStats(Struct):
     rescued: int = 0  # the server had given them up
     paused: set[str] = set()  # durables whose consumer waits until it can publish
     waiting: set[str] = set()  # durables of which some messages wait for a stream that refuses; the others go on
+    held_back: dict[str, str] = {}  # durables that an operator paused: until when, and what ends it
 
 
 Raise = Callable[[Alert], None]
@@ -77,6 +78,14 @@ class AgentObserver(LoggingObserver):
         else:
             self._stats.paused.discard(self._durable)
 
+    def on_server_pause(self, cause: str | None) -> None:
+        super().on_server_pause(cause)
+        if cause is not None:
+            self._stats.held_back[self._durable] = cause
+            self._alert(build_held_back_alert(self._durable, cause))
+        else:
+            self._stats.held_back.pop(self._durable, None)
+
     def on_storage(self, cause: str | None) -> None:
         super().on_storage(cause)
         if cause is not None:
@@ -94,6 +103,17 @@ def build_limit_alert(durable: str, message: Message) -> Alert:
         cause=f"delivery_limit:{durable}",
         message=f"{durable} gave a message up at its delivery limit",
         metadata={"stream": message.stream, "sequence": message.sequence},
+    )
+
+
+def build_held_back_alert(durable: str, cause: str) -> Alert:
+    """An operator paused the durable on the server."""
+    return Alert(
+        severity=CRITICAL,
+        component="agent",
+        cause=f"consumer_paused:{durable}",
+        message="The server holds a durable back: nothing is delivered",
+        metadata={"consumer": durable, "detail": cause},
     )
 
 

@@ -15,6 +15,7 @@ from router.operations.observability import HttpServer, Metrics, ReadinessCheck,
 from router.operations.observability.instruments import Labels, Value
 from router.operations.supervision import Child, Helper, helper_states
 from router.runtime.agent import AgentRuntime
+from router.runtime.observer import AgentStats
 
 
 class AgentPages:
@@ -62,11 +63,18 @@ class AgentPages:
         return int(self._connection is not None and self._connection.is_connected)
 
     def _checks(self) -> Mapping[str, ReadinessCheck]:
-        paused, waiting = sorted(self._runtime.stats.paused), sorted(self._runtime.stats.waiting)
-        detail = f"paused: {', '.join(paused)}" if paused else "fetching"
-        if waiting and not paused:
-            detail = f"some messages wait for a stream that refuses, the others go on: {', '.join(waiting)}"
         return {
             "broker": ReadinessCheck(bool(self._is_connected()), "connected" if self._is_connected() else "not connected"),
-            "consumers": ReadinessCheck(not (paused or waiting), detail),
+            "consumers": _check_consumers(self._runtime.stats),
         }
+
+
+def _check_consumers(stats: AgentStats) -> ReadinessCheck:
+    if stats.paused:
+        return ReadinessCheck(False, f"paused: {', '.join(sorted(stats.paused))}")
+    if stats.held_back:
+        return ReadinessCheck(False, "; ".join(f"consumer_paused: {cause}" for _, cause in sorted(stats.held_back.items())))
+    if stats.waiting:
+        names = ", ".join(sorted(stats.waiting))
+        return ReadinessCheck(False, f"some messages wait for a stream that refuses, the others go on: {names}")
+    return ReadinessCheck(True, "fetching")

@@ -236,6 +236,7 @@ def _make_options(slots: int, max_attempts: int, ack_wait_s: float) -> ConsumerO
         slots=slots,
         handler_timeout=_A_DAY_S,
         max_waiting=max(1, slots // 4),  # full dead letters hold back what was given up, not the other assignments
+        keeps_work=True,
         waits_alone_for_refusal=True,
         full_retry=_FULL_RETRY_S,
     )

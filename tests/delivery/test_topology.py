@@ -4,6 +4,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from router.app import declare_topology
+from router.config import Settings
 from router.core.errors import BrokerRefused
 from router.delivery import topology
 from router.delivery.api import CONSUMER_EXISTS
@@ -202,3 +204,9 @@ async def test_a_bucket_that_the_nats_tool_made_is_as_declared(place: WorkStream
     wanted = Topology((replace(bucket(place.stream), name=name),))
     await place.jetstream.ask(f"STREAM.CREATE.{name}", {**wanted.streams[0].to_json(), "deny_delete": True})
     assert await compare(place.jetstream, wanted) == []
+
+
+def test_deny_delete_is_legal_for_a_bucket_unless_its_records_are_deleted_by_their_numbers() -> None:
+    """As `nats kv add` makes every bucket. What is never deleted fills one whose entries stay for ever."""
+    compared = {spec.name: "deny_delete" in spec.compared for spec in declare_topology(Settings()).streams if spec.name.startswith("KV_")}
+    assert [name for name, is_compared in compared.items() if is_compared] == ["KV_ROUTER_INVOCATIONS"]

@@ -47,6 +47,20 @@ def test_two_infos_without_a_message_say_that_nothing_is_stored() -> None:
     assert trial.changes == [trial.watch.cause]
 
 
+def test_a_stream_that_is_deleted_stores_nothing_until_it_is_made_anew() -> None:
+    trial = Trial()
+    trial.hear()
+    trial.wait(BOUND_S)
+    trial.watch.on_info(None)
+    assert trial.watch.cause is None  # it may be made anew at this moment
+    trial.wait(AGAIN_S)
+    trial.watch.on_info(None)
+    assert trial.watch.cause is not None
+    trial.wait(AGAIN_S)
+    trial.tell(0, "0001-01-01T00:00:00Z")
+    assert trial.changes[-1] is None
+
+
 def test_a_delivery_that_was_stored_since_says_that_all_is_well_without_asking() -> None:
     trial = Trial()
     trial.hear()

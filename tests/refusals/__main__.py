@@ -17,10 +17,12 @@ from nats.aio.client import Client
 
 from bench.machine import facts
 from router.operations.observability import configure
-from tests.refusals.matrix import PLACES, Cell, find_told, play
+from tests.refusals.matrix import Cell, find_told, list_cells, play
 from tests.refusals.page import render_page
-from tests.refusals.refusals import REFUSALS, Refusal
-from tests.refusals.stages import Stage, a_bus_stage, a_router_stage, an_agent_stage, an_inbox_stage
+from tests.refusals.refusals import Refusal
+from tests.refusals.router_stage import a_partition_stage, a_router_stage
+from tests.refusals.stages import Stage, a_bus_stage, an_agent_stage, an_inbox_stage
+from tests.refusals.work_stages import a_relay_stage, a_worker_stage
 from tests.support.broker import Broker
 from tests.support.patient_client import connect_patiently
 from tests.support.postgres import HOMES, Postgres
@@ -31,7 +33,7 @@ UNKNOWN = "never ended"
 
 async def play_all(only: str | None, postgres: Postgres) -> list[Cell]:
     cells = []
-    for (process, store), refusal in ((place, refusal) for place in PLACES for refusal in REFUSALS):
+    for process, store, refusal in list_cells():
         if only is None or only in f"{process}/{store}/{refusal.name}":
             cells.append(cell := await _play_one(process, store, refusal, postgres))
             print(f"{process}/{store}/{refusal.name}: {'holds' if cell.holds else 'DOES NOT HOLD'}", file=sys.stderr, flush=True)
@@ -43,8 +45,8 @@ async def _play_one(process: str, store: str, refusal: Refusal, postgres: Postgr
     try:
         async with _a_stage(process, postgres) as (stage, url):
             return await play(process, stage, store, refusal, url)
-    except (AssertionError, TimeoutError) as exc:
-        print(f"{process}/{store}/{refusal.name}: {exc}", file=sys.stderr, flush=True)
+    except Exception as exc:
+        print(f"{process}/{store}/{refusal.name}: {type(exc).__name__} {exc}", file=sys.stderr, flush=True)
         return Cell(process, store, refusal, 0, find_told(process, store, refusal), UNKNOWN, is_well=False)
 
 
@@ -65,6 +67,12 @@ async def _open_stage(
     match process:
         case "router":
             return a_router_stage(client, url, "t")
+        case "partition":
+            return a_partition_stage(client, url)
+        case "worker":
+            return a_worker_stage(client, url)
+        case "relay":
+            return a_relay_stage(url, await postgres.database())
         case "bus":
             return a_bus_stage(client, url, "t")
         case "agent":

@@ -19,11 +19,14 @@ Made by `python -m tests.refusals` (`make refusals`); nothing here was written b
 {told}
 - {kept} of {len(cells)} cells hold
 
-A store of effects refuses each publish, as an operator can cause it by the nats tool. One message needs that store;
-thirteen others need none. Then the store is made whole again. *Waits*: the message has no answer and no ack.
-Where a router writes to a store beside its messages, the message is a push, and is *ok*. What is told or stored in
-its place is what [the table of the contract](../../docs/reference/contracts.md#cannot-be-stored) says. Each cell has a
-server of its own.
+A stream or a bucket refuses each publish, or changes what it takes, as an operator can cause it by the nats tool. JetStream's number is
+that of the refusal; 0: it takes the publish. One message needs that store; thirteen others need none. Then the store is made whole again.
+*Waits*: the message has no answer and no ack. A worker and a relay store whatever they do in one stream, so there all thirteen wait too,
+and none may be lost; a worker whose *results* are refused does nothing twice. Where a router writes to a store beside its messages,
+the message is a push (for violations, one that breaks the header contract; for audits and policies, an operator's write). Where an
+operator renames the subjects of a stream of input (`subject_transform`), no consumer is given the message, so there is no such cell:
+readiness and `router doctor` name it. An extension and a provider store nothing. What is told or stored in
+its place is what [the table of the contract](../../docs/reference/contracts.md#cannot-be-stored) says. Each cell has a server of its own.
 
 {HEAD}
 {RULE}

@@ -1,7 +1,10 @@
-"""The kinds of processes of the matrix. Each has the stores of its effects, the message that needs each, and messages that need none.
+"""The kinds of processes of the matrix: the bus, agents, the inbox; `router_stage` has the router, `work_stages` workers and the relay.
+
+Each has the stores of its effects and of its input, the message that needs each, and messages that need none.
 
 `need` sends the message and returns the word for its end: what its requester is told, or what is stored in the end.
-`ask_others` returns how many of the others fail; `is_troubled` whether the process says that some wait; `is_well` readiness.
+`ask_others` returns how many of the others fail; `is_troubled` whether the process says that some wait; `is_well` readiness;
+`make_whole` does what an operator does once the streams are as they were.
 """
 
 import asyncio
@@ -13,10 +16,10 @@ from typing import Any, Protocol
 
 from nats.aio.client import Client
 
-from router import Client as RouterClient
 from router.bus import Nak, Term
 from router.contracts.envelope import MessageEnvelope
 from router.core.errors import Poison
+from router.delivery.advisories import ADVISORY_STREAM
 from router.delivery.api import JetStream
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.handling import HandlerResult
@@ -30,28 +33,10 @@ from tests.support.agents import a_command, an_agent, publish_until_stored, read
 from tests.support.bus import QUICK, a_bus, an_envelope, read_bus_stream
 from tests.support.counting_agent import COUNTED, SUBJECT
 from tests.support.delivery import connected
-from tests.support.providers import an_entry, answers, register, serve_provider
-from tests.support.router_streams import a_result, publish_result, read_usage, results_are_settled
-from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import a_request, ask, is_ready, make_topology, read_dead_letters, read_page
 from tests.support.waiting import until
 
 OTHERS = 13
 WITHIN_S = 20.0
-# What a router writes beside its messages: a push needs none of it.
-QUIET_BUCKETS = (
-    "attempts",
-    "policies",
-    "extensions",
-    "breakers",
-    "figures",
-    "canaries",
-    "budgets",
-    "budgets spent",
-    "prices",
-    "rate limits",
-)
-QUIET = ("held costs", "violations", "audit", *QUIET_BUCKETS)
 NEEDS_IT = 99  # the number of the message that needs the store
 
 
@@ -66,70 +51,7 @@ class Stage(Protocol):
 
     async def is_well(self) -> bool: ...
 
-
-class RouterStage:
-    """A router that makes nothing again, so that what is spoilt stays so. A tenant pushes, one only asks, a worker reports."""
-
-    def __init__(self, nc: Client, router: Running, url: str) -> None:
-        self._nc, self._router, self._settings, self._url = nc, router, router.settings, url
-        settings = router.settings
-        self.stores = {
-            "assignments": settings.streams.assignments.name,
-            "known assignments": f"KV_{settings.buckets.assignments_known.name}",
-            "usage": settings.streams.usage.name,
-            "dead letters": settings.streams.dlq.name,
-            "invocations": f"KV_{settings.buckets.invocations.name}",
-            "held costs": settings.streams.held.name,
-            "violations": settings.streams.violations.name,
-            "audit": settings.streams.audit.name,
-            **{store: f"KV_{getattr(settings.buckets, store.replace(' ', '_')).name}" for store in QUIET_BUCKETS},
-        }
-
-    async def need(self, store: str) -> str:
-        match store:
-            case "assignments" | "known assignments":
-                return _word_of(await ask(self._nc, self._settings, a_request("push", push_assignment=True)))
-            case "usage":
-                await publish_result(self._nc, self._settings, a_result("billed"))
-                await until(lambda: results_are_settled(self._nc, self._settings), within_s=WITHIN_S)
-                return "metered" if await read_usage(self._nc, self._settings) else await self._read_letter()
-            case "dead letters":
-                return _word_of(await ask(self._nc, self._settings, b"not a request"))
-            case "invocations":
-                return await self._invoke()
-            case _:
-                return _word_of(await ask(self._nc, self._settings, a_request("push", push_assignment=True)))
-
-    async def _read_letter(self) -> str:
-        return str((await read_dead_letters(self._nc, self._settings))[0]["last_error"]["code"])
-
-    async def _invoke(self) -> str:
-        """Asked again as long as the answer says that this is of use."""
-        async with RouterClient(self._url) as client, serve_provider(self._nc, answers):
-            while True:
-                response = await client.invoke(tenant_id="acme", provider_id="echo", prompt="hello")
-                if response.error_code != "overloaded":
-                    return response.error_code or "ok"
-                await asyncio.sleep(0.1)
-
-    async def ask_others(self) -> int:
-        asked = (ask(self._nc, self._settings, a_request(f"plain-{number}")) for number in range(OTHERS))
-        return sum(not answer["ok"] for answer in await asyncio.gather(*asked))
-
-    async def is_troubled(self) -> bool:
-        return "others go on" in (await read_page(self._router.ready.http, "/readyz"))[1]
-
-    async def is_well(self) -> bool:
-        return await is_ready(self._router.ready.http)
-
-
-@asynccontextmanager
-async def a_router_stage(nc: Client, url: str, prefix: str) -> AsyncIterator[Stage]:
-    settings = settings_for(url, prefix, effects__retry_ms=50, effects__patience_ms=500, topology="check")
-    await make_topology(settings)
-    async with a_router(settings) as router:
-        await register(router, an_entry())
-        yield RouterStage(nc, router, url)
+    async def make_whole(self) -> None: ...
 
 
 class BusStage:
@@ -167,7 +89,7 @@ class BusStage:
     async def ask_others(self) -> int:
         wanted = {f"evt_{number}" for number in range(OTHERS)}
         await asyncio.gather(*(self._bus.publisher.event(an_envelope(number)) for number in range(OTHERS)))
-        return await _count_missing(lambda: _list_missing(wanted, self._taken))
+        return await count_missing(lambda: list_missing(wanted, self._taken))
 
     async def is_troubled(self) -> bool:
         info = await self._bus.jetstream.consumer(f"{self._bus.settings.stream_prefix}-events", self._bus.settings.durable("projector"))
@@ -175,6 +97,9 @@ class BusStage:
 
     async def is_well(self) -> bool:
         return await self._is_settled()
+
+    async def make_whole(self) -> None:
+        """It makes its own durable again."""
 
 
 @asynccontextmanager
@@ -210,13 +135,15 @@ class QuietAgent:
 class AgentStage:
     def __init__(self, nc: Client, jetstream: JetStream, agent: QuietAgent, running: RunningAgent) -> None:
         self._nc, self._jetstream, self._agent, self._running = nc, jetstream, agent, running
-        self.stores = {"outgoing messages": "MESHFORGE_EVENTS", "dead letters": "MESHFORGE_FAILED"}
+        self.stores = {"outgoing messages": "MESHFORGE_EVENTS", "dead letters": "MESHFORGE_FAILED", "advisories": ADVISORY_STREAM}
 
     async def need(self, store: str) -> str:
-        fields: dict[str, Any] = {"sends": True} if store == "outgoing messages" else {"poison": True}
+        fields: dict[str, Any] = {"outgoing messages": {"sends": True}, "dead letters": {"poison": True}}.get(store, {})
         await self._send(a_command("needs-it", **fields))
         await until(self._is_settled, within_s=WITHIN_S)
-        letters = await read_sent(self._jetstream, "meshforge.failed.>", "MESHFORGE_FAILED")
+        letters = await read_sent(self._jetstream, ">", "MESHFORGE_FAILED")
+        if store == "advisories":
+            return "taken"
         if store == "dead letters":
             return "dead letter" if letters else "left out"
         return str(letters[0]["last_error"]["code"]) if letters else "sent"
@@ -231,13 +158,16 @@ class AgentStage:
     async def ask_others(self) -> int:
         wanted = {f"k-{number}" for number in range(OTHERS)}
         await asyncio.gather(*(self._send(a_command(key)) for key in wanted))
-        return await _count_missing(lambda: _list_missing(wanted, self._agent.taken))
+        return await count_missing(lambda: list_missing(wanted, self._agent.taken))
 
     async def is_troubled(self) -> bool:
         return bool(self._running.stats.waiting)
 
     async def is_well(self) -> bool:
         return not (self._running.stats.waiting or self._running.stats.paused)
+
+    async def make_whole(self) -> None:
+        """It makes its own durable again."""
 
 
 @asynccontextmanager
@@ -252,11 +182,13 @@ class InboxStage:
 
     def __init__(self, nc: Client, dsn: str, running: inboxes.Running) -> None:
         self._nc, self._dsn, self._running = nc, dsn, running
-        self.stores = {"dead letters": "SEA_DLQ"}
+        self.stores = {"dead letters": "SEA_DLQ", "advisories": ADVISORY_STREAM}
 
     async def need(self, store: str) -> str:
-        await inboxes.publish(self._nc, [NEEDS_IT])
+        await inboxes.publish(self._nc, [NEEDS_IT if store == "dead letters" else OTHERS])
         await until(lambda: inboxes.is_settled(self._nc), within_s=WITHIN_S)
+        if store == "advisories":
+            return "taken"
         return "dead letter" if await inboxes.read_dead_letters(self._nc) else "left out"
 
     async def ask_others(self) -> int:
@@ -266,13 +198,16 @@ class InboxStage:
         async def list_missing() -> set[str]:
             return wanted - set(await inboxes.effects(self._dsn))
 
-        return await _count_missing(list_missing)
+        return await count_missing(list_missing)
 
     async def is_troubled(self) -> bool:
         return "others go on" in self._running.inbox.consumer.health.detail
 
     async def is_well(self) -> bool:
         return self._running.inbox.consumer.health.is_ready
+
+    async def make_whole(self) -> None:
+        """It makes its own durable again."""
 
 
 @asynccontextmanager
@@ -287,15 +222,11 @@ async def an_inbox_stage(nc: Client, url: str, dsn: str) -> AsyncIterator[Stage]
         yield InboxStage(nc, dsn, running)
 
 
-def _word_of(answer: dict[str, Any]) -> str:
-    return "ok" if answer["ok"] else str(answer["error"]["code"])
-
-
-async def _list_missing(wanted: set[str], taken: set[str]) -> set[str]:
+async def list_missing(wanted: set[str], taken: set[str]) -> set[str]:
     return wanted - taken
 
 
-async def _count_missing(list_missing: Callable[[], Awaitable[set[str]]]) -> int:
+async def count_missing(list_missing: Callable[[], Awaitable[set[str]]]) -> int:
     """How many of the others are not handled in a while in which all of them are, on a busy machine too."""
 
     async def are_handled() -> bool:

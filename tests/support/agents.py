@@ -109,7 +109,7 @@ class Running:
     """An agent at work in this process."""
 
     def __init__(self, runtime: AgentRuntime, work: "asyncio.Task[None]", alerts: list[Alert]) -> None:
-        self.stats = runtime.stats
+        self.runtime, self.stats = runtime, runtime.stats
         self.work = work
         self._alerts = alerts
 

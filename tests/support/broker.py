@@ -73,6 +73,21 @@ class Broker:
     def start(self) -> "Broker":
         for old in self._home.glob("*.ports"):
             old.unlink()
+        config = self._write_config()
+        log = (self._home / "server.log").open("ab")
+        self._process = subprocess.Popen([server_binary(), "-c", str(config)], stdout=log, stderr=log)
+        self._port = self._listening()
+        return self
+
+    def reload(self, *extra: str, max_payload: int | None = None) -> None:
+        """SIGHUP, after an operator changed its configuration: other lines, another limit. Returns at once."""
+        assert self._process is not None
+        self._extra = extra or self._extra
+        self._max_payload = max_payload if max_payload is not None else self._max_payload
+        self._write_config()
+        self._process.send_signal(signal.SIGHUP)
+
+    def _write_config(self) -> Path:
         config = self._home / "nats.conf"
         lines = [
             f'listen: "127.0.0.1:{self._port}"',
@@ -86,10 +101,7 @@ class Broker:
             *self._extra,
         ]
         config.write_text("\n".join(lines))
-        log = (self._home / "server.log").open("ab")
-        self._process = subprocess.Popen([server_binary(), "-c", str(config)], stdout=log, stderr=log)
-        self._port = self._listening()
-        return self
+        return config
 
     def _listening(self) -> int:
         deadline = time.monotonic() + 60

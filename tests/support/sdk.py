@@ -75,12 +75,12 @@ class WorkerStreams:
             unread=f"{name}.unread",
             heartbeats=f"{name}.heartbeat",
         )
-        self._said = f"{upper}_SAID"
+        self.said = f"{upper}_SAID"
 
     async def open(self) -> None:
         streams = (
             StreamSpec(name=self.topology.stream, subjects=(self.subject,)),
-            StreamSpec(name=self._said, subjects=(self.topology.results, self.topology.letters, self.topology.unread)),
+            StreamSpec(name=self.said, subjects=(self.topology.results, self.topology.letters, self.topology.unread)),
             bucket(self.topology.attempts, ttl=60),
         )
         assert await create(self.jetstream, Topology(streams)) == []
@@ -129,7 +129,7 @@ class WorkerStreams:
 
     async def stored(self, subject: str) -> list[StoredMessage]:
         found, sequence = [], 1
-        while (stored := await self.jetstream.get_next(self._said, subject, sequence)) is not None:
+        while (stored := await self.jetstream.get_next(self.said, subject, sequence)) is not None:
             found.append(stored)
             sequence = stored.sequence + 1
         return found

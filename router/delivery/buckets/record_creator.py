@@ -165,9 +165,15 @@ class RecordCreator:
             self._put(self._pending[inbox], own)
 
     def _send_again(self, inboxes: Sequence[str]) -> None:
-        """Their first copies are lost: they have all their time again."""
+        """Their first copies are lost: they have all their time again.
+
+        A server whose `max_payload` was lowered would close the connection again for what is above it."""
         for inbox in inboxes:
-            pending = self._pending[inbox] = self._pending.pop(inbox)
+            pending = self._pending.pop(inbox)
+            if not self._records.has_room_for(pending.record):
+                self._create_carefully(pending.key, pending.record, pending.created)
+                continue
+            self._pending[inbox] = pending
             pending.sent_at = self._now()
             self._put(pending, inbox)
 

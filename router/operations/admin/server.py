@@ -19,7 +19,7 @@ from nats.micro.request import ERROR_CODE_HEADER, ERROR_HEADER
 
 from router import __version__
 from router.contracts.shapes.notation import build_request, build_response
-from router.core.errors import BrokerUnavailable
+from router.core.errors import BrokerUnavailable, StorageFull, StorageRefused
 from router.core.message import NO_HEADERS
 from router.delivery import request_server
 from router.delivery.calls.micro_endpoint import CountCallback, MicroEndpoint, stop_service
@@ -28,7 +28,7 @@ from router.delivery.frame_parser import Headers
 from router.delivery.request_server import RequestServer
 from router.operations.admin.request_guard import RequestGuard
 from router.operations.admin.service import INTERNAL_PREFIX, Service
-from router.operations.admin.service_error import INTERNAL, OVERLOADED, ServiceError
+from router.operations.admin.service_error import INTERNAL, OVERLOADED, ServiceError, explain_storage
 from router.operations.observability import ReadinessCheck
 
 NOT_SERVING = ReadinessCheck(False, "not serving")
@@ -114,6 +114,8 @@ class AdminServer(RequestServer[AdminRequest]):
                 raise ServiceError(INTERNAL, "The answer is larger than the connection allows", {"cause": "too_large"})
         except ServiceError as error:
             self._send_error(request, error)
+        except (StorageRefused, StorageFull) as exc:
+            self._send_error(request, explain_storage(exc))
         except BrokerUnavailable as exc:
             self._send_error(request, ServiceError(INTERNAL, "The broker did not answer", {"cause": exc.code}))
         else:

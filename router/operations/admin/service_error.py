@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from router.core.errors import RouterError
+from router.core.errors import RouterError, StorageFull, StorageRefused
 
 INVALID_REQUEST = "invalid_request"
 UNAUTHORIZED = "unauthorized"
@@ -15,6 +15,7 @@ EXTENSION_NOT_FOUND = "extension_not_found"
 DECISION_NOT_FOUND = "decision_not_found"
 CONFLICT = "conflict"
 OVERLOADED = "overloaded"
+CANNOT_BE_STORED = "cannot_be_stored"
 INTERNAL = "internal"
 
 # The number that the service protocol sends as a header, for each code.
@@ -52,6 +53,13 @@ class ServiceError(RouterError):
 def invalid_field(field: str, legal: str) -> ServiceError:
     """A field of the request is not legal; `legal` describes what is."""
     return ServiceError(INVALID_REQUEST, f"Invalid field: {field} must be {legal}", {"field": field})
+
+
+def explain_storage(exc: StorageRefused | StorageFull) -> ServiceError:
+    """What a bucket refuses: until an operator mends it, or until it has room."""
+    if isinstance(exc, StorageFull):
+        return ServiceError(OVERLOADED, str(exc), {"cause": exc.code})
+    return ServiceError(CANNOT_BE_STORED, str(exc), {"cause": "bucket_refuses"})
 
 
 def missing_field(field: str) -> ServiceError:
