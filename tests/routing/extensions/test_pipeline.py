@@ -53,7 +53,7 @@ async def test_each_extension_is_asked_with_its_ids_config_and_deadline() -> Non
     (asked,) = world.asked
     assert asked.subject == "beamline.ext.pre.lower.v1"
     assert (asked.body["tenant_id"], asked.body["config"]) == ("acme", {"lowercase": True})
-    assert asked.body["payload"] == {"message_type": "chat", "payload": {"text": "hi"}, "metadata": {}}
+    assert asked.body["payload"] == {"message_id": "r-1", "message_type": "chat", "payload": {"text": "hi"}, "metadata": {}}
     assert asked.body["metadata"] == {"user": "u-1", "policy_id": "default"}
     assert asked.headers == {"tenant_id": "acme", "trace_id": asked.body["trace_id"], "Router-Deadline-Ms": "1000"}
 
