@@ -39,7 +39,7 @@ INLINE_CODE = re.compile(r"`([^`\n]+)`")
 IMPORT = re.compile(r"^\s*(?:>>> )?from (router[\w.]*) import (\([^)]*\)|[^\n#]+)", re.MULTILINE)
 TARGET = re.compile(r"\b(router(?:\.(?!toml|yaml)\w+)+):(\w+)")
 RUN_MODULE = re.compile(r"-m (router[\w.]*)")
-DOTTED_NAME = re.compile(r"^(router(?:\.\w+)+)$")
+DOTTED_NAME = re.compile(r"^router(?:\.\w+)+")
 # Where a name of python.md comes from: the module of its source, which may move.
 ORIGIN = re.compile(r"\(`router[\w.]+`\)")
 EXAMPLES = (
@@ -182,13 +182,19 @@ def split_names(names: str) -> list[str]:
 def list_named_modules() -> Iterator[str]:
     """`router.core.crashpoints` in a sentence, where it is a module or a name of one: router.toml is neither."""
     for page in (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))):
-        for code in INLINE_CODE.findall(FENCED_BLOCK.sub("", page.read_text())):
-            if (dotted := DOTTED_NAME.match(code)) and page.name != "python.md":
-                module, _, name = dotted[1].rpartition(".")
-                if is_module(dotted[1]):
-                    yield f"{dotted[1]} module"
-                elif is_module(module) and module != "router":
-                    yield describe_name(module, name)
+        prose = FENCED_BLOCK.sub("", page.read_text())
+        if page.name == "python.md":
+            prose = ORIGIN.sub("", prose)
+        dotted = (DOTTED_NAME.match(code) for code in INLINE_CODE.findall(prose))
+        yield from (line for name in dotted if name for line in describe_dotted(name[0]))
+
+
+def describe_dotted(dotted: str) -> Iterator[str]:
+    module, _, name = dotted.rpartition(".")
+    if is_module(dotted):
+        yield f"{dotted} module"
+    elif is_module(module) and module != "router":
+        yield describe_name(module, name)
 
 
 def is_module(name: str) -> bool:
