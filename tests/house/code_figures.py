@@ -1,8 +1,8 @@
-"""Figures of the code: rooms, files, lines, imports and constructors of `router/`, without what is generated.
+"""Figures of the code of `router/`, without what is generated.
 
 code lines    lines that are neither blank, nor a comment alone, nor of a docstring
 imports       the code lines of `import` and `from`, wherever they stand
-slip          at most SMALL lines, imported by one file, which stands beside it: it may belong into that one
+slip          at most SMALL lines, and one file imports it, which stands beside it
 """
 
 import ast
@@ -22,7 +22,7 @@ Import = ast.Import | ast.ImportFrom
 
 
 class SourceFacts(NamedTuple):
-    """What the figures need of a file; `constructors` has a class' name with the arguments of its `__init__`."""
+    """What the figures need of a file. `constructors`: how many arguments a class takes."""
 
     lines: list[str]
     code_lines: frozenset[int]

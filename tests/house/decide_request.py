@@ -1,9 +1,9 @@
-"""The files of router/ that a decide request passes, from the socket to the ack: `python -m tests.house.decide_request`.
+"""The files of router/ that a decide request passes: `python -m tests.house.decide_request`.
 
-    a thread with nats-py ── asks REQUESTS times, one after another ──> nats-server ──> a router in this thread, profiled
+    a thread with nats-py ── REQUESTS, one by one ──> nats-server ──> a router in this thread, profiled
 
-A file counts if functions of it are called for nearly every request, between one answer and the next. What a timer calls is called
-between few of them. A file of constants and types is none that a request passes.
+A file counts if functions of it are called for nearly every request, from the socket to the ack.
+What a timer calls is called between few of them. A file of constants and types is not passed.
 """
 
 import asyncio
@@ -77,7 +77,12 @@ def ask(url: str, subject: str, count: int, on_answer: Callable[[], None]) -> No
 async def _ask(url: str, subject: str, count: int, on_answer: Callable[[], None]) -> None:
     client = await nats.connect(url)
     for _ in range(count):
-        headers = {"tenant_id": "acme", "version": "1", "trace_id": uuid4().hex, "Nats-Msg-Id": uuid4().hex}
+        headers = {
+            "tenant_id": "acme",
+            "version": "1",
+            "trace_id": uuid4().hex,
+            "Nats-Msg-Id": uuid4().hex,
+        }
         answer = await client.request(subject, orjson.dumps(a_body()), headers=headers, timeout=30)
         assert b"provider_id" in answer.data, answer.data
         on_answer()
@@ -86,7 +91,11 @@ async def _ask(url: str, subject: str, count: int, on_answer: Callable[[], None]
 
 def main() -> None:
     files = find_files()
-    print("\n".join(files), f"files: {len(files)}, of them transport: {len(list_transport(files))}", sep="\n")
+    print(
+        "\n".join(files),
+        f"files: {len(files)}, of them transport: {len(list_transport(files))}",
+        sep="\n",
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The figures of the house beside their ceilings, which may only fall: `python -m tests.house.figures`.
+"""The figures of the house beside their ceilings: `python -m tests.house.figures`.
 
     (no option)     a table: figure, today, ceiling, goal
     --set           make today's figures the ceilings, and say which of them rise
@@ -6,7 +6,7 @@
     --slips         the small files that one file beside them imports
     --sentences     the long sentences, page by page
 
-Exit status: 0, or 1 when a figure is above its ceiling.
+A ceiling may only fall. Exit status: 0, or 1 when a figure is above its ceiling.
 """
 
 import sys
@@ -62,7 +62,11 @@ FIGURES = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    for option, show in {"--features": print_features, "--slips": print_slips, "--sentences": print_sentences}.items():
+    for option, show in {
+        "--features": print_features,
+        "--slips": print_slips,
+        "--sentences": print_sentences,
+    }.items():
         if option in arguments:
             show()
             return 0
@@ -110,7 +114,11 @@ def print_features() -> None:
     for name, patterns in read_features().items():
         files = list_files_of(patterns)
         rooms = list_rooms(files)
-        print(f"{name}: {len(files)} files in {len(rooms)} rooms ({', '.join(rooms)})", *(f"    {file}" for file in files), sep="\n")
+        print(
+            f"{name}: {len(files)} files in {len(rooms)} rooms ({', '.join(rooms)})",
+            *(f"    {file}" for file in files),
+            sep="\n",
+        )
 
 
 def print_slips() -> None:

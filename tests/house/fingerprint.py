@@ -1,11 +1,11 @@
-"""Whether what programs, operators and pages see is still the same: `python -m tests.house.fingerprint`.
+"""Whether what programs, operators and pages see is the same: `python -m tests.house.fingerprint`.
 
     (no option)            compare with the kept file, tests/house/fingerprint.txt
     --write [FILE]         write it: the kept file, after a change that is meant to be seen
-    --full                 with --write FILE: the lines of large sections too, so that --compare shows which line differs
+    --full                 with --write FILE: also the lines of large sections, for --compare to show
     --compare FILE         compare with a file that was written before
-    --functions [TREE]     the digests of all functions and statements of TREE/router, without the names of modules:
-                           equal before and after files move; with --write FILE or --compare FILE, which of them
+    --functions [TREE]     digests of all functions and statements of TREE/router, without names of modules:
+                           equal before and after files move; with --write or --compare, which of them
 
 Exit status: 0 equal, 1 different. `tests.house.public_face` says what the sections are.
 """
@@ -40,13 +40,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = read_options(arguments)
     sections = list_definitions(options.functions) if options.functions else collect_sections()
     if options.functions:
-        print("".join(f"{name}: {len(lines)}, {make_digest(lines)}\n" for name, lines in sections.items()), end="")
+        print_digests(sections)
     if options.write:
-        options.write.write_text(format_sections(sections, is_full=options.full or bool(options.functions)))
-        return 0
-    if options.functions and not options.compare:
-        return 0
-    differences = list(list_differences(read_sections((options.compare or KEPT).read_text()), sections))
+        is_full = options.full or bool(options.functions)
+        options.write.write_text(format_sections(sections, is_full=is_full))
+    elif options.compare or not options.functions:
+        return compare(options.compare or KEPT, sections)
+    return 0
+
+
+def print_digests(sections: Sections) -> None:
+    for name, lines in sections.items():
+        print(f"{name}: {len(lines)}, {make_digest(lines)}")
+
+
+def compare(file: Path, sections: Sections) -> int:
+    differences = list(list_differences(read_sections(file.read_text()), sections))
     print("\n".join(differences or ["equal"]))
     return 1 if differences else 0
 
@@ -62,7 +71,7 @@ def read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def format_sections(sections: Sections, *, is_full: bool = False) -> str:
-    """The text of a file: a head for each section, then its lines, which a large section has in a full file only."""
+    """A head for each section, then its lines; those of a large section in a full file only."""
     parts = [HEAD]
     for name, lines in sections.items():
         parts.append(f"[{name}] {len(lines)} lines {make_digest(lines)}\n")

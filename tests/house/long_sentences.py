@@ -1,7 +1,8 @@
 """Sentences of README, docs/ and ARCHITECTURE above LONG words: one breath does not hold them.
 
-A cell of a table, an item of a list and a heading end a sentence. Code in a line is one word; blocks of code, comments and the
-addresses of links are none. The reference is left out: it is looked up, not read.
+A cell of a table, an item of a list and a heading end a sentence. Code in a line is one word;
+blocks of code, comments and the addresses of links are none. The reference is left out: it is
+looked up, not read.
 """
 
 import re

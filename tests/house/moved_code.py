@@ -1,10 +1,11 @@
-"""The functions and statements of router/ without the names of modules: the same before and after files move.
+"""The functions and statements of router/ without names of modules: equal before and after a move.
 
-A function is `ast.dump` of its definition, by digest, beside its name. Left out is what a move rewrites: imports, docstrings, and in
-strings the name of a module (`router.delivery.settle` in a string becomes `router.*`). Where two functions are equal, both are counted.
+A function is `ast.dump` of its definition, by digest, beside its name. Left out is what a move
+rewrites: imports, docstrings, and in strings the name of a module (`router.delivery.settle` in a
+string becomes `router.*`). Where two functions are equal, both are counted.
 
     functions     each `def` and `async def`, of a module, of a class, and inside a function
-    statements    what a module does when it is loaded: classes, values, calls; no imports, no docstring
+    statements    what a module does when it is loaded: classes, values, calls
 """
 
 import ast
@@ -48,7 +49,7 @@ class NeutralModules(ast.NodeTransformer):
 
 
 def _list_statements(module: ast.Module) -> Iterator[ast.stmt]:
-    """Those of the module, but for functions and for a block `if TYPE_CHECKING:` that had imports alone."""
+    """Those of the module; no functions, and no `if TYPE_CHECKING:` that had imports alone."""
     for node in module.body:
         if not isinstance(node, Function) and not (isinstance(node, ast.If) and not node.body):
             yield node

@@ -45,7 +45,14 @@ ORIGIN = re.compile(r"\(`router[\w.]+`\)")
 EXAMPLES = (
     *("router/**/template/**/*.in", "router/sdk/samples/**/*.py"),
     *("clients/typescript/*.md", "clients/typescript/src/**/*", "clients/typescript/examples/**/*"),
-    *("deploy/**/*.yaml", "deploy/**/*.yml", "deploy/**/*.service", "deploy/**/*.toml", "deploy/spark/*", "deploy/Dockerfile"),
+    *(
+        "deploy/**/*.yaml",
+        "deploy/**/*.yml",
+        "deploy/**/*.service",
+        "deploy/**/*.toml",
+        "deploy/spark/*",
+        "deploy/Dockerfile",
+    ),
 )
 
 
@@ -68,7 +75,7 @@ def collect_sections() -> Sections:
 
 @contextmanager
 def hide_machine() -> Iterator[None]:
-    """Without settings of this machine: in an empty folder, without the variables that settings are read from."""
+    """Without settings of this machine: in an empty folder, without variables that set any."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("ROUTER_", "NATS_"))}
     with (
         tempfile.TemporaryDirectory(prefix="fingerprint-") as folder,
@@ -79,7 +86,7 @@ def hide_machine() -> Iterator[None]:
 
 
 def run_router(*arguments: str) -> list[str]:
-    """What a command prints. It runs in this process: five processes would import the router five times."""
+    """What a command prints. It runs here: five processes would import the router five times."""
     out = StringIO()
     with redirect_stdout(out), patch.object(sys, "argv", ["router", *arguments]):
         try:
@@ -116,7 +123,7 @@ def make_asyncapi() -> Sections:
 
 
 def make_pages() -> Sections:
-    """The pages that the table "Where a change goes" tells how to write, each made anew from the code."""
+    """The pages that the table "Where a change goes" tells how to write, made anew."""
     table = (REPOSITORY / "router" / "ARCHITECTURE.md").read_text()
     scripts = dict(PAGE_SCRIPT.findall(table))
     pages = {}
@@ -141,7 +148,7 @@ def list_permissions() -> list[str]:
 
 
 def list_commands(page: Iterable[str]) -> list[str]:
-    """A line for each command of the page, then its arguments and options with their defaults, without what they do."""
+    """A line for each command of the page, then one for each option, with its default."""
     lines = []
     for line in page:
         if heading := re.match(r"#+ (router .+)$", line):
@@ -159,7 +166,7 @@ def list_metrics(page: Iterable[str]) -> list[str]:
 
 
 def list_public_names() -> Iterator[str]:
-    """What a page, an example, a template, a deployment or a client imports or runs; a name that is gone says so."""
+    """What a page, an example, a template, a deployment or a client imports or runs."""
     for text in read_examples():
         for module, names in IMPORT.findall(text):
             yield from (describe_name(module, name) for name in split_names(names))
@@ -180,7 +187,7 @@ def split_names(names: str) -> list[str]:
 
 
 def list_named_modules() -> Iterator[str]:
-    """`router.core.crashpoints` in a sentence, where it is a module or a name of one: router.toml is neither."""
+    """`router.core.crashpoints` in a sentence; router.toml is no module, nor a name of one."""
     for page in (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))):
         prose = FENCED_BLOCK.sub("", page.read_text())
         if page.name == "python.md":
@@ -211,5 +218,12 @@ def describe_name(module: str, name: str) -> str:
     if is_module(f"{module}.{name}"):
         return f"{module} {name} module"
     value = getattr(importlib.import_module(module), name, None)
-    kind = "missing" if value is None else "class" if isinstance(value, type) else "function" if callable(value) else "value"
-    return f"{module} {name} {kind}"
+    return f"{module} {name} {describe_kind(value)}"
+
+
+def describe_kind(value: object) -> str:
+    if value is None:
+        return "missing"
+    if isinstance(value, type):
+        return "class"
+    return "function" if callable(value) else "value"

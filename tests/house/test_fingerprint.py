@@ -1,4 +1,4 @@
-"""What programs, operators and pages see is what the kept file says, and code that moved is the same code."""
+"""What programs and operators see is what the kept file says; code that moved is the same code."""
 
 import subprocess
 import sys
@@ -24,8 +24,8 @@ def start(settler: Settler) -> str:
 
 
 def test_what_programs_and_operators_see_is_unchanged() -> None:
-    """A change that is meant: `python -m tests.house.fingerprint --write`. In a process of its own: it runs commands."""
-    command = (sys.executable, "-m", "tests.house.fingerprint")
+    """A change that is meant: `python -m tests.house.fingerprint --write`."""
+    command = (sys.executable, "-m", "tests.house.fingerprint")  # apart: it runs commands
     compared = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert compared.returncode == 0, compared.stdout + compared.stderr
 
@@ -56,7 +56,11 @@ def test_a_section_that_is_new_or_gone_is_named() -> None:
 
 def test_code_that_moved_is_the_same_and_code_that_changed_is_not(tmp_path: Path) -> None:
     before = write_tree(tmp_path / "before", "settling", CODE)
-    moved = write_tree(tmp_path / "moved", "consume", CODE.replace("router.delivery.settle", "router.delivery.consume.settle"))
+    moved = write_tree(
+        tmp_path / "moved",
+        "consume",
+        CODE.replace("router.delivery.settle", "router.delivery.consume.settle"),
+    )
     changed = write_tree(tmp_path / "changed", "settling", CODE.replace("clock.now()", "clock.steady()"))
     assert list_definitions(before) == list_definitions(moved)
     assert list_definitions(before)["functions"] != list_definitions(changed)["functions"]
