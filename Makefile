@@ -18,7 +18,7 @@ BELIEVING ?= fa1ac64b
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix races readers bench bench-smoke faults soak neighbours money order refusals canaries strategies strategy-costs fuzz schemas contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
+.PHONY: help demo run test lint format proto proto-check matrix races readers bench bench-smoke faults soak neighbours money order refusals canaries strategies strategy-costs fuzz schemas fingerprint figures contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +102,13 @@ fuzz: $(VENV)/.dev  ## a million damaged messages into every decoder, a million 
 
 schemas: $(VENV)/.dev  ## the published schemas against the readers, on 100 000 messages of each kind, and a table
 	$(BIN)/python -m tests.contracts.agreement --messages 100000
+
+fingerprint: $(VENV)/.dev  ## what programs, operators and pages see, against the kept file; then digests of all functions, for a move of files
+	$(BIN)/python -m tests.house.fingerprint
+	$(BIN)/python -m tests.house.fingerprint --functions
+
+figures: $(VENV)/.dev  ## the figures of the house beside their ceilings and goals
+	$(BIN)/python -m tests.house.figures
 
 contract-diff: $(VENV)/.dev  ## the contract against the last tag's: what is new, what changed, what breaks (exit 1)
 	$(BIN)/python deploy/contract_diff.py --into $(VENV)/contract
