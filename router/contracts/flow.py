@@ -1,7 +1,7 @@
 """The body of a decide request as one shape, JSON or protobuf (docs/reference/contracts.md#encodings).
 
 A protobuf RouteRequest becomes the object that the same request would be in JSON (form a), so that there
-is one reader behind. Which fields it must have is that reader's to say.
+is one reader behind. Which fields it must have is that reader's to say. The payload stays as it was written (`raw_json`).
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, oversized_payload, read_object, value_of
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, oversized_payload
 from router.contracts.malformed import Malformed
 from router.contracts.pb.beamline.flow.v1.flow_pb2 import Message, RouteRequest
+from router.contracts.raw_json import payload_of, read_around_payload
 
 _NUMBERS = {"1": 1, "0": 0}  # a header is always text
+PARTS = frozenset({"message", "task"})  # in which a payload may stand
 
 
 def read_body(data: bytes, headers: Mapping[str, str], max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
     """The request as an object. Raises Malformed when it is neither a JSON object nor a RouteRequest, or beyond the limits."""
     if data[:1] == b"{":
-        return read_object(data, max_bytes, max_depth)
+        return read_around_payload(data, max_bytes, max_depth, opened=PARTS)
     if len(data) > max_bytes:
         raise oversized_payload(len(data), max_bytes)
     decoded = _decode(data, headers)
@@ -29,7 +31,7 @@ def read_body(data: bytes, headers: Mapping[str, str], max_bytes: int = MAX_PAYL
         return decoded
     try:
         # Not before: 0x0A is white space to JSON and the tag of field 1 to protobuf.
-        return read_object(data, max_bytes, max_depth)
+        return read_around_payload(data, max_bytes, max_depth, opened=PARTS)
     except Malformed:
         if decoded is None:
             raise
@@ -56,7 +58,7 @@ def _message(message: Message) -> dict[str, Any]:
         "tenant_id": message.tenant_id,
         "trace_id": message.trace_id,
         "message_type": message.message_type,
-        "payload": value_of(message.payload),
+        "payload": payload_of(message.payload) if message.payload else None,
         "metadata": dict(message.metadata),
         "timestamp_ms": message.timestamp_ms,
     }
