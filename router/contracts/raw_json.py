@@ -26,8 +26,8 @@ from router.contracts.codec import (
     UNREADABLE_ERRORS,
     check_limits,
     drop_strings,
+    holds_digits,
     is_finite,
-    mask_digits,
     refuse_json,
 )
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_DECODE, Malformed
@@ -37,7 +37,6 @@ DIGITS = f"JSON whose numbers have at most {MAX_DIGITS} digits in a row"
 NUMBERS = "an object; its integers have at most 64 bits, its other numbers fit a double"
 PAYLOAD = frozenset({"payload"})
 
-_ENDLESS = b"0" * (MAX_DIGITS + 1)
 LEAST_INTEGER, MOST_INTEGER = -(2**63), 2**64 - 1  # of 64 bits, with a sign or without
 _NULL = b"null"  # JSON null is absent (docs/reference/contracts.md#absent)
 _UNREAD: Any = object()
@@ -138,7 +137,7 @@ def holds_long_integer(value: object) -> bool:
 
 def has_endless_number(data: bytes) -> bool:
     """Whether JSON holds more digits in a row than a reader takes."""
-    return len(data) > MAX_DIGITS and _ENDLESS in mask_digits(data) and _ENDLESS in mask_digits(drop_strings(data))
+    return holds_digits(data, MAX_DIGITS + 1) and holds_digits(drop_strings(data), MAX_DIGITS + 1)
 
 
 def _read_fields(parts: dict[str, Raw], kept: Set[str], opened: Set[str]) -> dict[str, Any]:

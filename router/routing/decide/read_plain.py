@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 from router.contracts.codec import LARGE_BODY_BYTES, UNREADABLE_ERRORS, may_hold_long_number
 from router.contracts.header_rules import MISMATCH, Violation, violations
 from router.contracts.headers import CONTROL_HEADERS, SUPPORTED_VERSIONS
-from router.contracts.raw_json import RawJson, check_text, has_endless_number, holds_long_integer
+from router.contracts.raw_json import RawJson, has_endless_number, holds_long_integer
 from router.contracts.request import NOTHING, RouteRequest
 from router.contracts.usage import RESERVED_TYPES
 from router.core.ids import MAX_TYPE, is_opaque
@@ -72,7 +72,7 @@ def read_plain(message: Message, max_bytes: int, max_depth: int) -> RequestReadi
     if data[:1] != b"{" or size > max_bytes or size >= LARGE_BODY_BYTES or data.count(b"{") + data.count(b"[") > max_depth:
         return None
     try:
-        check_text(data)
+        data.isascii() or data.decode()  # `check_text` in place
         body = _decode(data)
     except UNREADABLE_ERRORS:
         return None
