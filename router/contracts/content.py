@@ -9,7 +9,9 @@ so it is for requests of one identity whose bytes differ: an ordinary one never 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
+from math import isfinite
 from typing import Any
 
 import orjson
@@ -35,7 +37,10 @@ def is_same(one: bytes, other: bytes) -> bool:
 
 
 def is_same_payload(one: RawJson | bytes | None, other: RawJson | bytes | None) -> bool:
-    """Whether two payloads say the same, however they are written."""
+    """Whether two payloads say the same, however they are written.
+
+    Decimals are compared as doubles: an extension that reads them so and writes them anew has changed nothing.
+    """
     if one == other or not (type(one) is RawJson and type(other) is RawJson):
         return one == other
     return _write_in_order(one.data) == _write_in_order(other.data)
@@ -59,16 +64,16 @@ def canonical(data: bytes) -> bytes:
 
 def _write_in_order(data: bytes) -> bytes:
     try:
-        return _order(_read(data))
+        return _order(_read(data, _read_double))
     except (TypeError, ValueError, RecursionError):  # deeper than what can be written
         return data
 
 
-def _read(data: bytes) -> Any:
+def _read(data: bytes, read_decimal: Callable[[str], float | orjson.Fragment] | None = None) -> Any:
     """The value, with a Fragment for each number that neither a double nor 64 bits hold."""
     kinds = data.translate(_KINDS, b"+-")
     if _MANY_DIGITS in kinds or _LARGE_EXPONENT in kinds:
-        return json.loads(data, parse_int=_read_integer, parse_float=_read_float)
+        return json.loads(data, parse_int=_read_integer, parse_float=read_decimal or _read_float)
     return orjson.loads(data)
 
 
@@ -83,6 +88,10 @@ def _read_float(text: str) -> float | orjson.Fragment:
     except InvalidOperation:  # an exponent beyond what a Decimal has
         is_held = False
     return value if is_held else orjson.Fragment(text)
+
+
+def _read_double(text: str) -> float | orjson.Fragment:
+    return value if isfinite(value := float(text)) else orjson.Fragment(text)
 
 
 def _order(value: object) -> bytes:

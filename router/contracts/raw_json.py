@@ -137,7 +137,7 @@ def holds_long_integer(value: object) -> bool:
 
 def has_endless_number(data: bytes) -> bool:
     """Whether JSON holds more digits in a row than a reader takes."""
-    return holds_digits(data, MAX_DIGITS + 1) and holds_digits(drop_strings(data), MAX_DIGITS + 1)
+    return len(data) > MAX_DIGITS and holds_digits(data, MAX_DIGITS + 1) and holds_digits(drop_strings(data), MAX_DIGITS + 1)
 
 
 def _read_fields(parts: dict[str, Raw], kept: Set[str], opened: Set[str]) -> dict[str, Any]:

@@ -6,17 +6,25 @@ What the router itself reads has bounds, and is refused with the name of its fie
 import asyncio
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import Raw
 from msgspec.json import decode
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 
+from router import ExecAssignment, StepResult, Worker
+from router.cli.worker import make_places
+from router.contracts.ingress import INGRESS_SUBJECT
 from tests.support.any_json import SAMPLES
+from tests.support.extension_pipeline import Extension, PipelinePlace, a_pipeline
 from tests.support.router_streams import read_stream
+from tests.support.sdk import run_workers
 from tests.support.service import a_router, settings_for
-from tests.support.stories import ask
+from tests.support.stories import MessageRecorder, ask
+from tests.support.waiting import until
 
 LARGE = b'{"text":"%b","id":18446744073709551616,"rate":0.1234567890123456789012345}' % (b"x" * 20_000)  # the careful reader's
 PAYLOADS = {**SAMPLES, "large": LARGE}
@@ -86,3 +94,63 @@ async def test_requests_whose_numbers_differ_beyond_a_double_are_not_the_same(nc
             answers = [await ask(nc, settings, form % (payload, name)) for payload in (first, other_order, other)]
             assert [answer["ok"] for answer in answers] == [True, True, False], name
             assert answers[2]["error"]["code"] == "invalid_request"
+
+
+async def test_a_worker_reads_exact_numbers_and_its_answer_has_them(nc: Client, nats_url: str, prefix: str) -> None:
+    settings, form = settings_for(nats_url, prefix), FORMS["a"]
+    read: dict[bytes, object] = {}
+
+    def handle(assignment: ExecAssignment) -> StepResult:
+        read[assignment.payload_bytes] = assignment.payload
+        return StepResult(output=assignment.raw_payload if b"." in assignment.payload_bytes else assignment.payload)
+
+    async with a_router(settings):
+        results = await MessageRecorder.on(nc, settings.results.subject)
+        async with run_workers(Worker(handle, nats=nats_url, topology=make_places(settings))):
+            for number, payload in enumerate(NUMBERS):
+                assert (await ask(nc, settings, form % (payload, b"r-%d" % number)))["ok"]
+            await until(lambda: len(results) >= len(NUMBERS))
+    (answers,) = results.heard.values()
+    assert read == {payload: json.loads(payload) for payload in NUMBERS}
+    assert {find_text(answer, "payload") for answer in answers} == set(NUMBERS)
+
+
+NUMBERS = (
+    b"18446744073709551616",
+    b"123456789012345678901234567890",
+    b"[0.1234567890123456789,1.50]",
+    b'{"z":-18446744073709551616}',
+)
+
+
+async def test_extensions_are_asked_with_the_payload_as_it_was_sent(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> None:
+    """One answers the same values, written anew as its library writes them; one wraps the text that came."""
+
+    async def writes_anew(message: Msg) -> None:
+        await message.respond(json.dumps({"payload": json.loads(message.data)["payload"]}).encode())
+
+    async def wraps(message: Msg) -> None:
+        await message.respond(b'{"payload":{"payload":[%b]}}' % find_text(message.data, "payload", "payload"))
+
+    place, payload = (
+        PipelinePlace(nats_url, prefix, tmp_path),
+        b'{ "id":18446744073709551616, "at":0.1234567890123456789012345, "b":1.50 }',
+    )
+    entries = {name: {"kind": "pre", "timeout_ms": 20_000} for name in ("anew", "wrap")}
+    anew, wrap = await Extension(nc, "pre", "anew", writes_anew).start(), await Extension(nc, "pre", "wrap", wraps).start()
+    async with a_pipeline(place, entries, {"default": {"pre": [{"id": "anew"}, {"id": "wrap"}]}}) as (_, settings):
+        assert (await ask(nc, settings, FORMS["a"] % (payload, b"r-1")))["ok"]
+        assert [find_text(one.asked[0].data, "payload", "payload") for one in (anew, wrap)] == [payload, payload]
+        assert await read_payloads(nc, settings.streams.assignments.name) == {"r-1": b"[%b]" % payload}
+
+
+async def test_an_ingress_message_becomes_a_request_with_its_payload_as_it_was_sent(nc: Client, nats_url: str, prefix: str) -> None:
+    settings = settings_for(nats_url, prefix, ingress__enabled=True, ingress__confirm_ms=60_000)
+    async with a_router(settings):
+        for number, payload in enumerate(SAMPLES.values()):
+            sent = b'{"tenant_id":"acme","message_id":"m-%d","type":"chat","payload":%b}' % (number, payload)
+            assert json.loads((await nc.request(INGRESS_SUBJECT, sent, timeout=60)).data)["status"] == "accepted"
+        stored = [data for _, data, _ in await read_stream(nc, settings.streams.decide.name)]
+        assert {find_text(data, "message", "payload") for data in stored} == set(SAMPLES.values())
+        refused = b'{"tenant_id":"acme","message_id":"m-x","type":"chat","payload":1,"metadata":{"id":18446744073709551616}}'
+        assert "metadata" in json.loads((await nc.request(INGRESS_SUBJECT, refused, timeout=60)).data)["message"]
