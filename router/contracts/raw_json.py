@@ -79,6 +79,15 @@ def read_json(data: bytes) -> Any:
         return json.loads(data, parse_constant=_refuse_constant)  # a number that no double holds: Python says inf
 
 
+def read_raw(data: bytes) -> RawJson | None:
+    """The text as it is written, without the white space around it; None: it is no JSON."""
+    try:
+        check_text(data)
+        return RawJson(bytes(msgspec.json.decode(data, type=Raw)))
+    except UNREADABLE_ERRORS:
+        return None
+
+
 def write_payload(value: object) -> bytes:
     """A value as JSON. Raises TypeError for one that JSON has not, ValueError for NaN and infinity."""
     try:
@@ -164,8 +173,8 @@ def _write_raw(value: object) -> orjson.Fragment:
     """orjson asks for what it does not know. A user may have made this one of any bytes."""
     if not isinstance(value, RawJson):
         raise TypeError(f"{type(value).__name__} is nothing that JSON has")
-    check_text(value.data)
-    msgspec.json.decode(value.data, type=Raw)
+    if read_raw(value.data) is None:
+        raise TypeError("a RawJson holds bytes that are no JSON")
     return orjson.Fragment(value.data)
 
 
