@@ -67,7 +67,9 @@ def _assignment_id(number: int) -> str:
 
 def _request(number: int, payload: str) -> RouteRequest:
     key = f"r-{number}"
-    return RouteRequest(tenant_id=TENANT, message_type="chat", payload=RawJson.of(payload), request_key=key, answer_id=key, trace_id=TRACE)
+    return RouteRequest(
+        tenant_id=TENANT, message_type="chat", payload=RawJson.encode(payload), request_key=key, answer_id=key, trace_id=TRACE
+    )
 
 
 def _fields(number: int) -> dict[str, Any]:

@@ -117,10 +117,10 @@ def is_deeper(data: bytes, max_depth: int) -> bool:
 
 def may_hold_long_number(data: bytes) -> bool:
     """Whether it holds so many digits in a row that an integer may have more than 64 bits."""
-    return holds_digits(data, LONG_NUMBER)
+    return has_digits(data, LONG_NUMBER)
 
 
-def holds_digits(data: bytes, count: int) -> bool:
+def has_digits(data: bytes, count: int) -> bool:
     """Whether it holds so many digits in a row: they cover one of every `count` bytes, and mostly none of those is a digit."""
     return b"0" in data[::count].translate(_DIGITS) and b"0" * count in data.translate(_DIGITS)
 

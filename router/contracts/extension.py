@@ -25,7 +25,7 @@ from msgspec import Raw, Struct
 from router.contracts.answer import decision_bytes
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, UNREADABLE_ERRORS, bytes_of, is_deeper, may_hold_long_number, text_of
 from router.contracts.decision import Decision
-from router.contracts.raw_json import MAX_DIGITS, NULL, RawJson, check_text, has_endless_number, holds_long_integer, payload_of
+from router.contracts.raw_json import MAX_DIGITS, NULL, RawJson, check_text, has_endless_number, has_long_integer, payload_of
 from router.contracts.request import NOTHING, RouteRequest
 from router.contracts.usage import RESERVED, RESERVED_TYPES
 from router.core.errors import Poison
@@ -229,7 +229,7 @@ def _check_numbers(data: bytes, value: Any) -> None:
         ("payload.metadata", getattr(message, "metadata", None)),
         *((name, getattr(value, name, None)) for name in ("metadata", "config", "details")),
     ):
-        if holds_long_integer(read):
+        if has_long_integer(read):
             raise InvalidExtensionMessage(f"{place}: an integer has more than 64 bits")
 
 

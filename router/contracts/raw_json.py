@@ -5,7 +5,7 @@
          RawJson.read        ──> its value, once it is asked for: integers are exact, other numbers doubles
          write_payload       ──> a value of Python as JSON: integers of any length, a Decimal as its digits, RawJson as it is
 
-What Router reads itself has bounds: `holds_long_integer` finds an integer above 64 bits, `has_endless_number` more digits in a row than a
+What Router reads itself has bounds: `has_long_integer` finds an integer above 64 bits, `has_endless_number` more digits in a row than a
 reader takes.
 """
 
@@ -26,7 +26,7 @@ from router.contracts.codec import (
     UNREADABLE_ERRORS,
     check_limits,
     drop_strings,
-    holds_digits,
+    has_digits,
     is_finite,
     refuse_json,
 )
@@ -51,7 +51,7 @@ class RawJson(Struct, eq=False, gc=False):
     decoded: Any = _UNREAD  # by `read`, which most requests never need
 
     @classmethod
-    def of(cls, value: object) -> RawJson:
+    def encode(cls, value: object) -> RawJson:
         """Write a value of Python. Raises TypeError for one that JSON has not."""
         return cls(write_payload(value))
 
@@ -134,19 +134,19 @@ def check_text(data: bytes) -> None:
     data.isascii() or data.decode()
 
 
-def holds_long_integer(value: object) -> bool:
+def has_long_integer(value: object) -> bool:
     """Whether a value that was read holds an integer of more than 64 bits."""
     kind = type(value)
     if kind is int:
         return not LEAST_INTEGER <= value <= MOST_INTEGER  # type: ignore[operator]
     if kind is dict:
-        return any(map(holds_long_integer, value.values()))  # type: ignore[attr-defined]
-    return kind is list and any(map(holds_long_integer, value))  # type: ignore[call-overload]
+        return any(map(has_long_integer, value.values()))  # type: ignore[attr-defined]
+    return kind is list and any(map(has_long_integer, value))  # type: ignore[call-overload]
 
 
 def has_endless_number(data: bytes) -> bool:
     """Whether JSON holds more digits in a row than a reader takes."""
-    return len(data) > MAX_DIGITS and holds_digits(data, MAX_DIGITS + 1) and holds_digits(drop_strings(data), MAX_DIGITS + 1)
+    return len(data) > MAX_DIGITS and has_digits(data, MAX_DIGITS + 1) and has_digits(drop_strings(data), MAX_DIGITS + 1)
 
 
 def _read_fields(parts: dict[str, Raw], kept: Set[str], opened: Set[str]) -> dict[str, Any]:

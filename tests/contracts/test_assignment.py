@@ -25,7 +25,7 @@ from tests.support.requests import TRACEPARENT
 from tests.support.workers import ASSIGNED, DECISION, REQUESTED_MS, an_assignment
 
 REQUEST = RouteRequest(
-    tenant_id="acme", message_type="chat", payload=RawJson.of({"text": "hi"}), request_key="r-1", answer_id="r-1", trace_id="t-1"
+    tenant_id="acme", message_type="chat", payload=RawJson.encode({"text": "hi"}), request_key="r-1", answer_id="r-1", trace_id="t-1"
 )
 
 

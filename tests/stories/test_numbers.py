@@ -106,7 +106,8 @@ async def test_a_worker_reads_exact_numbers_and_its_answer_has_them(nc: Client, 
 
     async with a_router(settings):
         results = await MessageRecorder.on(nc, settings.results.subject)
-        async with run_workers(Worker(settings.nats, handle, worker_id="w-1", topology=make_places(settings))):
+        subject = settings.assignment.subjects[0]
+        async with run_workers(Worker(settings.nats, handle, worker_id="w-1", subject=subject, topology=make_places(settings))):
             for number, payload in enumerate(NUMBERS):
                 assert (await ask(nc, settings, form % (payload, b"r-%d" % number)))["ok"]
             await until(lambda: len(results) >= len(NUMBERS))

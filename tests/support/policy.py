@@ -31,7 +31,7 @@ def a_request(key: str = "r-1", tenant: str = "acme", *, limits: Mapping[str, ob
     return RouteRequest(
         tenant_id=tenant,
         message_type="chat",
-        payload=RawJson.of({"text": "hi"}),
+        payload=RawJson.encode({"text": "hi"}),
         request_key=key,
         answer_id=key,
         context=context,

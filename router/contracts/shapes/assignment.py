@@ -70,7 +70,7 @@ def _list_examples() -> tuple[Any, ...]:
     request = RouteRequest(
         tenant_id="acme",
         message_type="chat",
-        payload=RawJson.of({"text": "Hello"}),
+        payload=RawJson.encode({"text": "Hello"}),
         request_key="r-1",
         answer_id="r-1",
         trace_id="4bf92f3577b34da6a3ce929d0e0e4736",

@@ -114,7 +114,7 @@ def _list_request_examples() -> tuple[Any, ...]:
     request = RouteRequest(
         tenant_id="acme",
         message_type="chat",
-        payload=RawJson.of({"text": "Hello"}),
+        payload=RawJson.encode({"text": "Hello"}),
         request_key="r-1",
         answer_id="r-1",
         message_id="m-1",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from router.contracts.raw_json import DIGITS, RawJson, has_endless_number, holds_long_integer
+from router.contracts.raw_json import DIGITS, RawJson, has_endless_number, has_long_integer
 from router.core import ids
 from router.core.masking import shorten
 from router.operations.admin.service_error import invalid_field, missing_field
@@ -30,7 +30,7 @@ class RequestFields:
     def check_numbers(self) -> None:
         """Raises ServiceError for a field whose numbers cannot be held; a payload may have any (docs/reference/contracts.md#bounds)."""
         for name, value in self._body.items():
-            if name != _PAYLOAD and (type(value) is RawJson or holds_long_integer(value)):
+            if name != _PAYLOAD and (type(value) is RawJson or has_long_integer(value)):
                 raise invalid_field(shorten(name), NUMBERS_HELD)
 
     def exclude(self, *names: str) -> dict[str, object]:
@@ -41,7 +41,7 @@ class RequestFields:
     def payload(self) -> RawJson | None:
         """The payload as it was written; None when it is absent."""
         value = self._body.get(_PAYLOAD)
-        payload = value if value is None or type(value) is RawJson else RawJson.of(value)
+        payload = value if value is None or type(value) is RawJson else RawJson.encode(value)
         if payload is not None and has_endless_number(payload.data):
             raise invalid_field(_PAYLOAD, DIGITS)
         return payload

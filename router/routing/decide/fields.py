@@ -22,7 +22,7 @@ from router.contracts.malformed import (
     invalid_field,
     missing_field,
 )
-from router.contracts.raw_json import DIGITS, NUMBERS, RawJson, has_endless_number, holds_long_integer, payload_of
+from router.contracts.raw_json import DIGITS, NUMBERS, RawJson, has_endless_number, has_long_integer, payload_of
 from router.contracts.request import MAX_IDEMPOTENCY_KEY, MAX_REFERENCE, NOTHING, PUSH_VALUES
 from router.contracts.usage import RESERVED, RESERVED_TYPES
 from router.core import ids
@@ -182,7 +182,7 @@ def read_workflow(body: Object, inner: Object) -> tuple[str | None, str | None, 
 def read_object(value: object, place: str) -> Object:
     if value is None:
         return NOTHING
-    if type(value) is RawJson or holds_long_integer(value):
+    if type(value) is RawJson or has_long_integer(value):
         raise invalid_field(place.removeprefix("message."), place, NUMBERS)
     if type(value) is not dict:
         raise invalid_field(place.removeprefix("message."), place, "an object")

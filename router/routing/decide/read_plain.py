@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 from router.contracts.codec import LARGE_BODY_BYTES, UNREADABLE_ERRORS, may_hold_long_number
 from router.contracts.header_rules import MISMATCH, Violation, violations
 from router.contracts.headers import CONTROL_HEADERS, SUPPORTED_VERSIONS
-from router.contracts.raw_json import RawJson, has_endless_number, holds_long_integer
+from router.contracts.raw_json import RawJson, has_endless_number, has_long_integer
 from router.contracts.request import NOTHING, RouteRequest
 from router.contracts.usage import RESERVED_TYPES
 from router.core.ids import MAX_TYPE, is_opaque
@@ -94,7 +94,7 @@ def read_plain(message: Message, max_bytes: int, max_depth: int) -> RequestReadi
 def _breaks_bounds(data: bytes, body: RequestBody, inner: RequestPart) -> bool:
     """Whether a number that Router reads, or one of the payload, has more digits than it may."""
     read = (body.constraints, body.metadata, inner.metadata, body.context)
-    return has_endless_number(data) or any(map(holds_long_integer, read))
+    return has_endless_number(data) or any(map(has_long_integer, read))
 
 
 def _drop_broken(headers: Mapping[str, str], broken: tuple[Violation, ...]) -> Mapping[str, str]:

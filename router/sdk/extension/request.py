@@ -66,7 +66,7 @@ class Request(Struct, frozen=True, kw_only=True):
     @classmethod
     def from_payload(cls, payload: object, *, tenant_id: str = "acme", message_type: str = "chat", **rest: Any) -> Self:
         """A request with this payload, to try a function out; `rest` are fields of a Request."""
-        sent = payload if isinstance(payload, bytes) else RawJson.of(payload)
+        sent = payload if isinstance(payload, bytes) else RawJson.encode(payload)
         message = ExtensionMessage(payload=sent, message_type=message_type, message_id="m-1", metadata={})
         return cls(tenant_id=tenant_id, message=message, **{"trace_id": "t-1", **rest})
 

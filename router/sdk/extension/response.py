@@ -16,7 +16,7 @@ import orjson
 
 from router.contracts.codec import MAX_PAYLOAD_BYTES, text_of
 from router.contracts.extension import MAX_METADATA_BYTES, OK, REJECT
-from router.contracts.raw_json import holds_long_integer, write_payload
+from router.contracts.raw_json import has_long_integer, write_payload
 from router.routing.extensions.failure import ANSWERS
 from router.sdk.extension.request import Request
 from router.sdk.extension.results import NOTHING, UNCHANGED, Rejection, RequestFailed, Response
@@ -90,7 +90,7 @@ def check_metadata(metadata: object, place: str) -> dict[str, object]:
     if not all(type(name) is str for name in metadata):
         raise_invalid(place, "should have text for keys")
     found = dict(metadata)
-    if holds_long_integer(found):
+    if has_long_integer(found):
         raise_invalid(place, "holds an integer of more than 64 bits, which only a payload may")
     if found and len(_dump(found, place)) > MAX_METADATA_BYTES:
         raise_invalid(place, f"is above {MAX_METADATA_BYTES} bytes")

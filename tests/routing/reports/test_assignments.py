@@ -11,7 +11,7 @@ from router.core.errors import BrokerUnavailable
 from router.routing.reports import AssignmentCache
 from tests.support.workers import ASSIGNED, DECISION, REQUESTED_MS, an_assignment
 
-REQUEST = RouteRequest(tenant_id="acme", message_type="chat", payload=RawJson.of(1), request_key="r-1", answer_id="r-1", trace_id="t-1")
+REQUEST = RouteRequest(tenant_id="acme", message_type="chat", payload=RawJson.encode(1), request_key="r-1", answer_id="r-1", trace_id="t-1")
 
 
 class Bucket:

@@ -28,7 +28,7 @@ def test_the_request_is_the_one_that_the_router_sends() -> None:
         trace_id=REQUEST["trace_id"],
         message_id=message["message_id"],
         message_type=message["message_type"],
-        payload=RawJson.of(message["payload"]),
+        payload=RawJson.encode(message["payload"]),
         metadata=message["metadata"],
         context={"user": "u-1"},
         request_key="k",

@@ -64,7 +64,7 @@ def test_what_cannot_be_masked_is_refused(payload: object) -> None:
 
 
 def test_a_key_of_the_messages_metadata_cannot_be_masked() -> None:
-    message = ExtensionMessage(payload=RawJson.of("hello"), metadata={"a@b.example": 1})
+    message = ExtensionMessage(payload=RawJson.encode("hello"), metadata={"a@b.example": 1})
     with pytest.raises(Refused):
         mask_payload(Request(tenant_id="acme", message=message))
 
