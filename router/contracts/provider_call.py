@@ -25,7 +25,7 @@ from router.contracts.extension import DEADLINE, MAX_METADATA_BYTES, InvalidExte
 from router.contracts.provider import text_fields
 from router.contracts.provider_chunk import StreamChunk, read_chunk, strings
 from router.contracts.provider_request import ProviderRequest
-from router.contracts.raw_json import check_text
+from router.contracts.raw_json import check_text, write_payload
 from router.contracts.told_usage import find_told
 from router.core.errors import RouterError
 
@@ -50,10 +50,10 @@ def call_bytes(request: ProviderRequest, config: Mapping[str, object]) -> bytes:
         "tenant_id": request.tenant_id,
         "provider_id": request.provider_id,
         **text_fields("prompt", request.body),
-        "parameters": dict(request.parameters),
+        "parameters": request.written_parameters,
         "context": dict(request.metadata),
     }
-    return orjson.dumps({**body, "config": dict(config)} if config else body)
+    return write_payload({**body, "config": dict(config)} if config else body)
 
 
 def call_headers(request: ProviderRequest) -> dict[str, str]:

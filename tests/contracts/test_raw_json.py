@@ -11,17 +11,21 @@ from router.contracts.content import is_same, is_same_payload
 from router.contracts.decision import Decision
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.extension import read_processor_answer
+from router.contracts.malformed import Malformed
+from router.contracts.provider_call import call_bytes, read_answer
+from router.contracts.provider_request import read_request as read_provider_request
 from router.contracts.raw_json import MAX_DIGITS, RawJson, has_endless_number, write_payload
 from router.contracts.request import RouteRequest
 from router.core.outcome import Fault
 from router.routing.decide.read import read, read_carefully
 from router.routing.extensions.context import PipelineContext
 from router.sdk.attempts import AttemptsResult
+from router.sdk.extension.provider_io import read_invocation
 from router.sdk.extension.request import read_request
 from router.sdk.extension.response import encode_pre
 from router.sdk.reports import result_bytes
 from router.sdk.step import StepResult
-from tests.support.any_json import SAMPLES, iterate_json, read_exactly
+from tests.support.any_json import SAMPLES, iterate_json, read_exactly, write_object
 from tests.support.requests import a_message
 
 DECISION = Decision("openai", "weighted", 50, 800, 0.01, {})
@@ -119,3 +123,23 @@ def test_a_request_is_the_same_as_itself_with_its_keys_turned_round() -> None:
         one, other = b'{"request_id":"r","message":{"payload":%b}}' % text, b'{"message":{"payload": %b },"request_id":"r"}' % text
         assert is_same(one, other)
         assert is_same(b"\n" + one, other)
+
+
+def test_a_provider_gets_the_parameters_that_were_sent() -> None:
+    for text in iterate_json(300, 7, write_object):
+        request = read_provider_request(b'{"provider_id":"echo","tenant_id":"acme","body":"x","parameters":%b}' % text, {})
+        data = call_bytes(request, {})
+        assert find_part(data, "parameters") == text
+        assert read_invocation(data, {}).parameters == json.loads(text)
+        turned = b'{"parameters": %b ,"body":"x","tenant_id":"acme","provider_id":"echo"}' % text
+        assert read_provider_request(turned, {}).digest() == request.digest()
+    refused = b'{"provider_id":"echo","tenant_id":"acme","body":"x","metadata":{"id":18446744073709551616}}'
+    with pytest.raises(Malformed) as told:
+        read_provider_request(refused, {})
+    assert told.value.field == "metadata"
+
+
+def test_a_provider_s_output_that_is_no_text_goes_on_as_it_was_written() -> None:
+    for text in DRAWN:
+        found = read_answer(b'{"output":%b}' % text, "echo")
+        assert found.body == (json.loads(text) if text.startswith(b'"') else text.decode())
