@@ -16,6 +16,7 @@ from router.contracts.provider_call import call_bytes, read_answer
 from router.contracts.provider_request import read_request as read_provider_request
 from router.contracts.raw_json import MAX_DIGITS, RawJson, has_endless_number, write_payload
 from router.contracts.request import RouteRequest
+from router.contracts.result import read_result
 from router.core.outcome import Fault
 from router.routing.decide.read import read, read_carefully
 from router.routing.extensions.context import PipelineContext
@@ -143,3 +144,12 @@ def test_a_provider_s_output_that_is_no_text_goes_on_as_it_was_written() -> None
     for text in DRAWN:
         found = read_answer(b'{"output":%b}' % text, "echo")
         assert found.body == (json.loads(text) if text.startswith(b'"') else text.decode())
+
+
+def test_whatever_a_worker_answers_its_result_is_read() -> None:
+    assignment = read_exec_assignment(assignment_bytes("a-1", a_request(b"1"), DECISION))
+    for text in DRAWN[:300]:
+        done = AttemptsResult(StepResult(output=RawJson(text)), 1, 1)
+        data = result_bytes(assignment, done, worker_id="w", now_ms=1_700_000_000_000)
+        for sent in (data, data.replace(b"{", b'{"unknown":1,', 1)):
+            assert not isinstance(read_result(a_message(sent)).found, Fault)
