@@ -6,6 +6,7 @@ from decimal import Decimal
 import msgspec
 import pytest
 
+from router.cli.option_values import read_raw_payload
 from router.contracts.assignment import assignment_bytes
 from router.contracts.content import is_same, is_same_payload
 from router.contracts.decision import Decision
@@ -18,6 +19,9 @@ from router.contracts.raw_json import MAX_DIGITS, RawJson, has_endless_number, w
 from router.contracts.request import RouteRequest
 from router.contracts.result import read_result
 from router.core.outcome import Fault
+from router.operations.admin.request_guard import RequestGuard
+from router.operations.admin.server import _encode
+from router.operations.admin.service_error import ServiceError
 from router.routing.decide.read import read, read_carefully
 from router.routing.extensions.context import PipelineContext
 from router.sdk.attempts import AttemptsResult
@@ -153,3 +157,15 @@ def test_whatever_a_worker_answers_its_result_is_read() -> None:
         data = result_bytes(assignment, done, worker_id="w", now_ms=1_700_000_000_000)
         for sent in (data, data.replace(b"{", b'{"unknown":1,', 1)):
             assert not isinstance(read_result(a_message(sent)).found, Fault)
+
+
+def test_an_operators_dry_run_and_the_command_line_take_the_payload_as_it_is_written() -> None:
+    for text in DRAWN[:300]:
+        asked = RequestGuard().open(b'{"tenant_id":"acme","payload":%b}' % text, {})
+        assert asked.payload() == RawJson(text)
+        assert b'"final_payload":%b' % text in _encode({"final_payload": asked.payload()})
+    assert read_raw_payload("18446744073709551616 ") == RawJson(b"18446744073709551616")
+    assert read_raw_payload("hello") == "hello"
+    with pytest.raises(ServiceError) as told:
+        RequestGuard().open(b'{"policy":{"priority":18446744073709551616}}', {})
+    assert told.value.details == {"field": "policy"}
