@@ -15,6 +15,7 @@ from router.contracts.assignment import ASSIGNMENT_SUBJECT, assignment_bytes
 from router.contracts.assignment_record import build_record, record_bytes
 from router.contracts.decision import Decision
 from router.contracts.pb.beamline.worker.v1 import result_pb2
+from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
 from router.core.clock import now_ms
 from router.delivery.connection import head_of
@@ -66,7 +67,9 @@ def _assignment_id(number: int) -> str:
 
 def _request(number: int, payload: str) -> RouteRequest:
     key = f"r-{number}"
-    return RouteRequest(tenant_id=TENANT, message_type="chat", payload=payload, request_key=key, answer_id=key, trace_id=TRACE)
+    return RouteRequest(
+        tenant_id=TENANT, message_type="chat", payload=RawJson.encode(payload), request_key=key, answer_id=key, trace_id=TRACE
+    )
 
 
 def _fields(number: int) -> dict[str, Any]:

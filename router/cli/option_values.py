@@ -28,6 +28,15 @@ def read_payload(text: str) -> Any:
     return _parse_json_or(data, value_of(data))
 
 
+def read_raw_payload(text: str) -> Any:
+    """Return JSON as it is written, its numbers of any length, else text, else bytes."""
+    from router.contracts.codec import value_of
+    from router.contracts.raw_json import read_raw
+
+    data = _read_content(text, "--payload")
+    return read_raw(data) or value_of(data)
+
+
 def read_text_payload(text: str) -> Any:
     """Read a payload that must be JSON or text. Raises BadParameter for other bytes."""
     value = read_payload(text)

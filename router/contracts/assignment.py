@@ -13,10 +13,12 @@ import math
 import msgspec
 import orjson
 from msgspec import Struct
+from orjson import Fragment
 
 from router.contracts.answer import decision_fields
 from router.contracts.codec import BASE64, UNREADABLE_ERRORS, text_of
 from router.contracts.decision import EXECUTED_EXTENSIONS, Decision
+from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
 from router.core import ids
 from router.core.errors import Poison
@@ -66,9 +68,9 @@ class DecisionFragments(Struct, frozen=True):
 
     decision: Decision
     deadline_ms: int
-    executor: orjson.Fragment
-    options: orjson.Fragment
-    fields: orjson.Fragment
+    executor: Fragment
+    options: Fragment
+    fields: Fragment
 
 
 _MAX_FRAGMENTS = 1024
@@ -84,7 +86,7 @@ def _encode_fragments(decision: Decision) -> DecisionFragments:
     wait_ms = deadline_ms(decision.expected_latency_ms)
     options = {"priority": decision.priority, "deadline_ms": wait_ms, "retry": DEFAULT_RETRY}
     parts = ({"provider_id": decision.provider_id, "channel": "nats"}, options, decision_fields(decision))
-    fragments = DecisionFragments(decision, wait_ms, *[orjson.Fragment(orjson.dumps(part)) for part in parts])
+    fragments = DecisionFragments(decision, wait_ms, *[Fragment(orjson.dumps(part)) for part in parts])
     if EXECUTED_EXTENSIONS not in decision.metadata:  # else no other request gets this decision
         if len(_fragments) >= _MAX_FRAGMENTS:
             _fragments.clear()
@@ -168,9 +170,10 @@ def read_assignment(data: bytes, reservation: str | None = None, listed_cost: fl
 
 
 def _job(request: RouteRequest) -> dict[str, object]:
-    job: dict[str, object] = {"type": request.message_type, "payload": request.payload}
-    if isinstance(request.payload, bytes):
-        job["payload"], encoding = text_of(request.payload)
+    payload = request.payload
+    job: dict[str, object] = {"type": request.message_type, "payload": Fragment(payload.data) if type(payload) is RawJson else payload}
+    if isinstance(payload, bytes):
+        job["payload"], encoding = text_of(payload)
         if encoding is not None:
             job["payload_encoding"] = BASE64
     if request.payload_ref is not None:

@@ -35,7 +35,7 @@ _STEPS = bytes.maketrans(b"[]", b"\x01\xff")  # down one level, and up again
 _PEELS = 6
 LARGE_BODY_BYTES = 16_384  # bytes
 _DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))  # every digit as 0, everything else as a space
-_LONG_NUMBER = b"0" * 19
+LONG_NUMBER = 19  # digits: fewer are within 64 bits
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
@@ -49,6 +49,15 @@ def read_object(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int 
 
 def read_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> Any:
     """The same of any JSON value, where a payload need not be an object."""
+    check_limits(data, max_bytes, max_depth)
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as exc:
+        raise refuse_json(data) from exc
+
+
+def check_limits(data: bytes, max_bytes: int, max_depth: int) -> None:
+    """Raises Malformed for bytes that are too many, or nest too deep: nothing is parsed before."""
     if len(data) > max_bytes:
         raise oversized_payload(len(data), max_bytes)
     is_small = (
@@ -57,11 +66,11 @@ def read_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int =
     has_more = data.count(b"{") + data.count(b"[") > max_depth if is_small else _has_more_openings(data, max_depth)
     if has_more and is_deeper(data, max_depth):
         raise Malformed(SCHEMA_VALIDATION_FAILED, f"Payload is nested deeper than {max_depth}", STAGE_DECODE)
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError as exc:
-        mark = describe_mark(data)
-        raise Malformed(SCHEMA_VALIDATION_FAILED, f"Payload {mark or 'is not valid JSON'}", STAGE_DECODE) from exc
+
+
+def refuse_json(data: bytes) -> Malformed:
+    """Why bytes are no JSON."""
+    return Malformed(SCHEMA_VALIDATION_FAILED, f"Payload {describe_mark(data) or 'is not valid JSON'}", STAGE_DECODE)
 
 
 def describe_mark(data: bytes) -> str | None:
@@ -79,7 +88,7 @@ def describe_unreadable(data: bytes, exc: Exception) -> str:
 def write_value(value: object, option: int | None = None) -> bytes:
     """A value as JSON. Raises TypeError for one that is none; ValueError for NaN and infinity, which orjson writes as null."""
     data = orjson.dumps(value, option=option)
-    if b"null" in data and not _is_finite(value):
+    if b"null" in data and not is_finite(value):
         raise ValueError("NaN and infinity are no JSON")
     return data
 
@@ -104,7 +113,7 @@ def is_deeper(data: bytes, max_depth: int) -> bool:
     """Whether JSON nests deeper than `max_depth`; of bytes that are no JSON nothing is promised."""
     if data.count(b"{") + data.count(b"[") <= max_depth:
         return False
-    brackets = _STRING.sub(b"", data).translate(_ONE_KIND, _NOT_BRACKETS)
+    brackets = drop_strings(data).translate(_ONE_KIND, _NOT_BRACKETS)
     left = max_depth
     while left > max(0, max_depth - _PEELS) and len(peeled := brackets.replace(b"[]", b"")) < len(brackets):
         brackets, left = peeled, left - 1  # one level of leaves, at the speed of C: of most JSON nothing is left
@@ -114,7 +123,17 @@ def is_deeper(data: bytes, max_depth: int) -> bool:
 
 def may_hold_long_number(data: bytes) -> bool:
     """Whether it holds so many digits in a row that an integer may have more than 64 bits."""
-    return _LONG_NUMBER in data.translate(_DIGITS)  # a fifth of what a regular expression takes
+    return has_digits(data, LONG_NUMBER)
+
+
+def has_digits(data: bytes, count: int) -> bool:
+    """Whether it holds so many digits in a row: they cover one of every `count` bytes, and mostly none of those is a digit."""
+    return b"0" in data[::count].translate(_DIGITS) and b"0" * count in data.translate(_DIGITS)
+
+
+def drop_strings(data: bytes) -> bytes:
+    """JSON without its strings."""
+    return _STRING.sub(b"", data)
 
 
 def check_numbers(data: bytes, value: object) -> None:
@@ -155,16 +174,16 @@ def bytes_of(text: str, payload_encoding: str | None = None) -> bytes:
         raise ValueError("not base64") from exc
 
 
-def _is_finite(value: object) -> bool:
+def is_finite(value: object) -> bool:
     """Of a value that orjson has written, so it is no deeper than orjson allows."""
     if isinstance(value, float):
         return isfinite(value)
     if isinstance(value, dict):
-        return all(map(_is_finite, value.values()))
+        return all(map(is_finite, value.values()))
     if isinstance(value, list | tuple):
-        return all(map(_is_finite, value))
+        return all(map(is_finite, value))
     if isinstance(value, Enum):
-        return _is_finite(value.value)
+        return is_finite(value.value)
     if is_dataclass(value):
-        return all(_is_finite(getattr(value, field.name)) for field in fields(value))
+        return all(is_finite(getattr(value, field.name)) for field in fields(value))
     return True

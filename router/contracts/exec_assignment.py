@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
 from router.contracts.codec import UNREADABLE_ERRORS, bytes_of, describe_unreadable
 from router.contracts.field_readers import OPAQUE, SCOPED, is_scoped
+from router.contracts.raw_json import MAX_DIGITS, RawJson, check_text, has_endless_number
 from router.core import ids
 from router.core.errors import Poison
 
@@ -36,7 +37,7 @@ class ExecAssignment(Struct, frozen=True, kw_only=True):
     tenant_id: str
     provider_id: str
     job_type: str
-    payload: object  # any JSON value, or the bytes that were base64 on the wire
+    raw_payload: RawJson | bytes  # as it was written, or the bytes that were base64 on the wire
     payload_ref: str | None
     priority: int
     deadline_ms: int  # for all attempts together, from the first one's begin
@@ -48,16 +49,35 @@ class ExecAssignment(Struct, frozen=True, kw_only=True):
     step_id: str | None
     metadata: Metadata
 
+    @property
+    def payload(self) -> Any:
+        """The payload's value: any JSON value, or bytes. Integers are exact; other numbers are floats, as Python's `json` reads them."""
+        return self.raw_payload.read() if isinstance(self.raw_payload, RawJson) else self.raw_payload
+
+    @property
+    def payload_bytes(self) -> bytes:
+        """The payload's JSON as it was sent, to read numbers that no float holds; or the bytes that were base64."""
+        return self.raw_payload.data if isinstance(self.raw_payload, RawJson) else self.raw_payload
+
 
 def read_exec_assignment(data: bytes) -> ExecAssignment:
     """The assignment in these bytes. Raises Poison, which names the place, when there is none."""
     try:
+        check_text(data)
         wire = _decode(data)
-        payload = bytes_of(wire.job.payload, wire.job.payload_encoding) if wire.job.payload_encoding else wire.job.payload
+        payload = _read_payload(wire.job)
     except (*UNREADABLE_ERRORS, ValueError, TypeError, AttributeError) as exc:
         raise Poison(f"not an assignment: {describe_unreadable(data, exc)}") from exc
     _check_ids(wire)
     return _assignment(wire, payload)
+
+
+def _read_payload(job: _Job) -> RawJson | bytes:
+    """Raises ValueError for one that no handler could read."""
+    payload = RawJson(bytes(job.payload))
+    if has_endless_number(payload.data):
+        raise ValueError(f"a number of its payload has more than {MAX_DIGITS} digits in a row")
+    return bytes_of(payload.read(), job.payload_encoding) if job.payload_encoding else payload
 
 
 def _check_ids(wire: _ExecAssignmentWire) -> None:
@@ -75,7 +95,7 @@ def _check_ids(wire: _ExecAssignmentWire) -> None:
             raise Poison(f"not an assignment: {name} is above {ids.MAX_TYPE} characters")
 
 
-def _assignment(wire: _ExecAssignmentWire, payload: object) -> ExecAssignment:
+def _assignment(wire: _ExecAssignmentWire, payload: RawJson | bytes) -> ExecAssignment:
     options, retry = wire.options or _Options(), (wire.options and wire.options.retry) or _Retry()
     return ExecAssignment(
         assignment_id=wire.assignment_id,
@@ -83,7 +103,7 @@ def _assignment(wire: _ExecAssignmentWire, payload: object) -> ExecAssignment:
         tenant_id=wire.tenant_id,
         provider_id=wire.executor.provider_id,
         job_type=wire.job.type,
-        payload=payload,
+        raw_payload=payload,
         payload_ref=wire.job.payload_ref,
         priority=options.priority,
         deadline_ms=options.deadline_ms,
@@ -103,7 +123,7 @@ class _Executor(Struct):
 
 class _Job(Struct):
     type: str
-    payload: Any = None  # as it stands on the wire
+    payload: Raw = Raw(b"null")
     payload_encoding: str | None = None
     payload_ref: str | None = None
 

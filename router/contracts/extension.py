@@ -28,13 +28,13 @@ from router.contracts.codec import (
     MAX_PAYLOAD_BYTES,
     UNREADABLE_ERRORS,
     bytes_of,
-    check_numbers,
     describe_unreadable,
     is_deeper,
+    may_hold_long_number,
     text_of,
-    value_of,
 )
 from router.contracts.decision import Decision
+from router.contracts.raw_json import MAX_DIGITS, NULL, RawJson, check_text, has_endless_number, has_long_integer, payload_of
 from router.contracts.request import NOTHING, RouteRequest
 from router.contracts.usage import RESERVED, RESERVED_TYPES
 from router.core.errors import Poison
@@ -60,16 +60,15 @@ class InvalidExtensionMessage(Poison):
 class ExtensionMessage(Struct, frozen=True, kw_only=True, gc=False):
     """The message inside a request or an answer."""
 
-    payload: Any  # any JSON value; bytes where they are not UTF-8
+    payload: RawJson | bytes | None  # any JSON value as it was written; bytes where they are not UTF-8; None: null
     message_type: str | None = None
     message_id: str | None = None
-    payload_encoding: str | None = None
     payload_ref: str | None = None
     metadata: dict[str, Any] | None = None
 
 
 class ExtensionRequest(Struct, frozen=True, kw_only=True):
-    """What an author's function is asked. `message.payload` is decoded already."""
+    """What an author's function is asked."""
 
     trace_id: str
     tenant_id: str
@@ -96,10 +95,12 @@ class ValidatorAnswer(Struct, frozen=True, gc=False):
 
 def message_bytes(request: RouteRequest) -> bytes:
     """The request's message. Raises InvalidExtensionMessage above 1 MiB."""
+    payload = request.payload
+    written = orjson.Fragment(payload.data) if type(payload) is RawJson else payload
     message_id = request.message_id or request.answer_id  # an author may count on an id
-    body: dict[str, object] = {"message_id": message_id, "message_type": request.message_type, "payload": request.payload}
-    if isinstance(request.payload, bytes):
-        body["payload"], encoding = text_of(request.payload)
+    body: dict[str, object] = {"message_id": message_id, "message_type": request.message_type, "payload": written}
+    if isinstance(payload, bytes):
+        body["payload"], encoding = text_of(payload)
         if encoding is not None:
             body["payload_encoding"] = encoding
     if request.payload_ref is not None:
@@ -146,7 +147,7 @@ def read_processor_answer(data: bytes) -> ProcessorAnswer:
     told = wire.payload.message_type
     if told and (len(told) > MAX_TYPE or told in RESERVED_TYPES):  # the type is billed, and a request may not say so either
         raise InvalidExtensionMessage(f"message_type: text of 1..{MAX_TYPE} characters, {RESERVED}")
-    return ProcessorAnswer(_decode_payload(wire.payload), wire.metadata or NOTHING)
+    return ProcessorAnswer(_build_message(wire.payload), wire.metadata or NOTHING)
 
 
 def read_validator_answer(data: bytes) -> ValidatorAnswer:
@@ -167,14 +168,23 @@ def read_request(data: bytes) -> ExtensionRequest:
     return ExtensionRequest(
         trace_id=wire.trace_id,
         tenant_id=wire.tenant_id,
-        message=_decode_payload(wire.payload),
+        message=_build_message(wire.payload),
         metadata=wire.metadata or NOTHING,
         config=wire.config or NOTHING,
     )
 
 
+class ExtensionMessageWire(Struct, gc=False):
+    payload: Raw
+    message_type: str | None = None
+    message_id: str | None = None
+    payload_encoding: str | None = None
+    payload_ref: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
 class ProcessorAnswerWire(Struct, gc=False):
-    payload: ExtensionMessage
+    payload: ExtensionMessageWire
     metadata: dict[str, Any] | None = None
 
 
@@ -192,7 +202,7 @@ class ValidatorAnswerWire(Struct, gc=False):
 
 class _RequestWire(Struct):
     tenant_id: str
-    payload: ExtensionMessage
+    payload: ExtensionMessageWire
     trace_id: str = ""
     metadata: dict[str, Any] | None = None
     config: dict[str, Any] | None = None
@@ -210,22 +220,44 @@ def _decode(decoder: msgspec.json.Decoder[Any], data: bytes, most: int = MAX_PAY
         if data.count(b"{") + data.count(b"[") > MAX_DEPTH and is_deeper(data, MAX_DEPTH):
             raise InvalidExtensionMessage(f"nested deeper than {MAX_DEPTH}")
     try:
+        check_text(data)
         value = decoder.decode(data)
-        check_numbers(data, value)
-    except (*UNREADABLE_ERRORS, ValueError) as exc:
+    except UNREADABLE_ERRORS as exc:
         raise InvalidExtensionMessage(f"not such a message: {describe_unreadable(data, exc)}") from exc
+    if may_hold_long_number(data):
+        _check_numbers(data, value)
     return value
 
 
-def _decode_payload(message: ExtensionMessage) -> ExtensionMessage:
+def _check_numbers(data: bytes, value: Any) -> None:
+    """The payload is its sender's; all other fields are read and written, as the router's own."""
+    if has_endless_number(data):
+        raise InvalidExtensionMessage(f"a number has more than {MAX_DIGITS} digits in a row")
+    message = getattr(value, "payload", None)
+    for place, read in (
+        ("payload.metadata", getattr(message, "metadata", None)),
+        *((name, getattr(value, name, None)) for name in ("metadata", "config", "details")),
+    ):
+        if has_long_integer(read):
+            raise InvalidExtensionMessage(f"{place}: an integer has more than 64 bits")
+
+
+def _build_message(wire: ExtensionMessageWire) -> ExtensionMessage:
     """With its payload turned back to bytes when `payload_encoding` says base64 (text if those are UTF-8)."""
-    if message.payload_encoding is None:
-        return message
-    try:
-        payload = value_of(bytes_of(message.payload, message.payload_encoding))
-    except (ValueError, TypeError, AttributeError) as exc:
-        raise InvalidExtensionMessage("payload: is not what payload_encoding says") from exc
-    return msgspec.structs.replace(message, payload=payload, payload_encoding=None)
+    written = RawJson(bytes(wire.payload))
+    payload: RawJson | bytes = written
+    if wire.payload_encoding is not None:
+        try:
+            payload = payload_of(bytes_of(written.read(), wire.payload_encoding))
+        except (ValueError, TypeError, AttributeError) as exc:
+            raise InvalidExtensionMessage("payload: is not what payload_encoding says") from exc
+    return ExtensionMessage(
+        payload=None if payload == NULL else payload,
+        message_type=wire.message_type,
+        message_id=wire.message_id,
+        payload_ref=wire.payload_ref,
+        metadata=wire.metadata,
+    )
 
 
 def _check_size(data: bytes, most: int, part: str) -> bytes:

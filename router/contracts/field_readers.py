@@ -12,6 +12,7 @@ from sys import float_info
 from typing import Any
 
 from router.contracts.malformed import Malformed, invalid_correlation, invalid_field, missing_field
+from router.contracts.raw_json import NUMBERS, RawJson, has_long_integer
 from router.core import ids
 from router.core.ids import is_opaque
 from router.core.masking import MAX_TEXT, shorten
@@ -124,6 +125,14 @@ def read_amount(body: Object, name: str, most: float = MAX_FLOAT) -> float | Non
     if type(value) not in (float, int) or not 0 <= value <= most:
         raise _refuse_number(name, most)
     return float(value) + 0.0
+
+
+def read_numbers(body: Object, name: str) -> Any:
+    """Any value whose numbers can be read and written again."""
+    value = body.get(name)
+    if type(value) is RawJson or has_long_integer(value):
+        raise invalid_field(name, name, NUMBERS)
+    return value
 
 
 def _refuse_number(name: str, most: float) -> Malformed:

@@ -18,10 +18,11 @@ from msgspec import Struct
 
 from router.contracts import field_readers
 from router.contracts.codec import text_of
-from router.contracts.field_readers import Object
+from router.contracts.field_readers import Object, read_numbers
 from router.contracts.headers import traceparent_in
 from router.contracts.malformed import missing_field
 from router.contracts.pb.beamline.ingress.v1 import ingress_pb2
+from router.contracts.raw_json import PAYLOAD, RawJson
 from router.contracts.worker import MessageType, WorkerMessageLimits, read_body
 from router.core import ids
 from router.core.message import NO_HEADERS
@@ -96,17 +97,18 @@ def ack_protobuf(ack: IngressAck) -> bytes:
 
 
 def _request(body: Object, message_id: str, tenant_id: str, correlation_id: str | None) -> bytes:
+    payload = body.get("payload")
     message: dict[str, object] = {
         "message_id": message_id,
         "tenant_id": tenant_id,
-        "message_type": body.get("message_type") or body.get("type"),
-        "payload": body.get("payload"),
-        "payload_encoding": body.get("payload_encoding"),
-        "metadata": body.get("metadata"),
+        "message_type": read_numbers(body, "message_type") or read_numbers(body, "type"),
+        "payload": orjson.Fragment(payload.data) if isinstance(payload, RawJson) else payload,
+        "payload_encoding": read_numbers(body, "payload_encoding"),
+        "metadata": read_numbers(body, "metadata"),
         "timestamp_ms": field_readers.read_moment(body, "timestamp_ms" if body.get("timestamp_ms") is not None else "timestamp"),
     }
     context = {"correlation_id": correlation_id} if correlation_id is not None else None
-    return orjson.dumps(_present({"message": _present(message), "policy_id": body.get("policy_id"), "context": context}))
+    return orjson.dumps(_present({"message": _present(message), "policy_id": read_numbers(body, "policy_id"), "context": context}))
 
 
 def _headers(headers: Mapping[str, str], body: Object, message_id: str, tenant_id: str) -> dict[str, str]:
@@ -141,4 +143,4 @@ def _from_protobuf(data: bytes) -> dict[str, Any]:
     }
 
 
-INGRESS = MessageType("ingress_message", ("message_id", "tenant_id"), _from_protobuf)
+INGRESS = MessageType("ingress_message", ("message_id", "tenant_id"), _from_protobuf, PAYLOAD)

@@ -12,17 +12,19 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
 from router.contracts.codec import LARGE_BODY_BYTES, UNREADABLE_ERRORS
 from router.contracts.field_readers import MAX_INT64
 from router.contracts.header_rules import violations
 from router.contracts.headers import SUPPORTED_VERSIONS
+from router.contracts.raw_json import check_text
 from router.contracts.worker import WorkerMessageLimits
 from router.core.message import Message
 
 _LEAST_DEPTH = 8  # a setting below this leaves everything to the careful reader, which counts depth
 _OPENINGS = 8
+_ABSENT = Raw(b"null")
 
 
 class PlainJob(Struct, forbid_unknown_fields=True, gc=False):
@@ -53,8 +55,8 @@ class PlainResult(PlainBody, forbid_unknown_fields=True, kw_only=True, gc=False)
     error_code: str | None = None
     error_message: str | None = None
     retry_after_ms: Annotated[int, Meta(ge=0, le=MAX_INT64)] | None = None
-    output: Any = None
-    payload: Any = None
+    output: Raw = _ABSENT
+    payload: Raw = _ABSENT
     payload_encoding: Any = None
     metadata: Any = None
     run_id: Any = None
@@ -82,6 +84,7 @@ def decode_plain(message: Message, limits: WorkerMessageLimits, decode: Callable
     if limits.max_depth < _LEAST_DEPTH or data.count(b"{") + data.count(b"[") > _OPENINGS:
         return None
     try:
+        check_text(data)
         body = decode(data)
     except UNREADABLE_ERRORS:
         return None

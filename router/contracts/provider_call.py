@@ -18,13 +18,14 @@ from typing import Any
 
 import msgspec
 import orjson
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, UNREADABLE_ERRORS, check_numbers, describe_unreadable, is_deeper
 from router.contracts.extension import DEADLINE, MAX_METADATA_BYTES, InvalidExtensionMessage
 from router.contracts.provider import text_fields
 from router.contracts.provider_chunk import StreamChunk, read_chunk, strings
 from router.contracts.provider_request import ProviderRequest
+from router.contracts.raw_json import check_text, write_payload
 from router.contracts.told_usage import find_told
 from router.core.errors import RouterError
 
@@ -49,10 +50,10 @@ def call_bytes(request: ProviderRequest, config: Mapping[str, object]) -> bytes:
         "tenant_id": request.tenant_id,
         "provider_id": request.provider_id,
         **text_fields("prompt", request.body),
-        "parameters": dict(request.parameters),
+        "parameters": request.written_parameters,
         "context": dict(request.metadata),
     }
-    return orjson.dumps({**body, "config": dict(config)} if config else body)
+    return write_payload({**body, "config": dict(config)} if config else body)
 
 
 def call_headers(request: ProviderRequest) -> dict[str, str]:
@@ -69,8 +70,9 @@ def read_answer(data: bytes, provider_id: str) -> ProviderAnswer:
     """The whole answer. Raises InvalidExtensionMessage."""
     _check(data)
     try:
+        check_text(data)
         wire = _decode(data)
-        check_numbers(data, (wire.output, wire.metadata))
+        check_numbers(data, wire.metadata)
     except (*UNREADABLE_ERRORS, ValueError) as exc:
         raise InvalidExtensionMessage(f"not a provider's answer: {describe_unreadable(data, exc)}") from exc
     if wire.provider_id not in (None, "", provider_id):
@@ -78,9 +80,11 @@ def read_answer(data: bytes, provider_id: str) -> ProviderAnswer:
     metadata = strings(wire.metadata or {})
     if sum(len(name) + len(value) for name, value in metadata.items()) > MAX_METADATA_BYTES:
         raise InvalidExtensionMessage(f"the answer's metadata is larger than {MAX_METADATA_BYTES} bytes")
-    if not isinstance(wire.output, str):
+    body = bytes(wire.output).decode()  # JSON goes on as it was written
+    if body.startswith('"'):
+        body = orjson.loads(body)
+    else:
         metadata["content_type"] = "application/json"
-    body = wire.output if isinstance(wire.output, str) else orjson.dumps(wire.output).decode()
     told = _find_told(wire)
     return ProviderAnswer(body=body, metadata={**metadata, **told}, cost=float(told.get("cost", 0)))
 
@@ -103,7 +107,7 @@ def _check(data: bytes) -> None:
 
 
 class ProviderAnswerWire(Struct):
-    output: Any  # any JSON value
+    output: Raw  # any JSON value
     provider_id: str | None = None
     usage: Any = None  # these three: what is not legal is as if it were absent, for the work is done
     model: Any = None

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from router.contracts import field_readers
+from router.contracts import content, field_readers
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, value_of
 from router.contracts.content import TRACE_FIELDS
 from router.contracts.extension import MAX_METADATA_BYTES
@@ -33,6 +33,7 @@ from router.contracts.malformed import (
 )
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import is_protobuf_wanted, text_fields, text_or_bytes
+from router.contracts.raw_json import DIGITS, RawJson, has_endless_number, write_payload
 from router.contracts.request import NOTHING
 from router.contracts.worker import MessageType, read_body
 from router.core import ids
@@ -47,6 +48,7 @@ class ProviderRequest(Struct, frozen=True, kw_only=True):
     trace_id: str
     body: str | bytes = ""
     parameters: Mapping[str, object] = NOTHING
+    raw_parameters: RawJson | None = None  # as they were written; None: `parameters` are all there is
     metadata: Mapping[str, object] = NOTHING
     wants_protobuf: bool = False
     has_own_id: bool = False  # the asker chose it, so it may ask for the same again
@@ -56,10 +58,15 @@ class ProviderRequest(Struct, frozen=True, kw_only=True):
         asked = {
             "provider_id": self.provider_id,
             **text_fields("body", self.body),
-            "parameters": dict(self.parameters),
+            "parameters": self.written_parameters,
             "metadata": {name: value for name, value in self.metadata.items() if name not in TRACE_FIELDS},
         }
-        return ids.sha256_hex(orjson.dumps(asked, option=orjson.OPT_SORT_KEYS))
+        return content.digest(write_payload(asked))
+
+    @property
+    def written_parameters(self) -> RawJson | dict[str, object]:
+        """What goes on to the provider."""
+        return dict(self.parameters) if self.raw_parameters is None else self.raw_parameters
 
 
 def read_request(
@@ -81,6 +88,7 @@ def read_request(
         trace_id=field_readers.read_trace(headers, body) or uuid.uuid4().hex,
         body=_prompt(body),
         parameters=_mapping(body, "parameters"),
+        raw_parameters=_find_raw(body),
         metadata={**_mapping(body, "metadata"), **_mapping(body, "context")},
         wants_protobuf=is_protobuf_wanted(headers),
         has_own_id=own_id is not None,
@@ -89,14 +97,14 @@ def read_request(
 
 def request_bytes(request: ProviderRequest, timestamp_ms: int) -> bytes:
     """An invocation as JSON, for who asks, and when: no router reads that."""
-    return orjson.dumps(
+    return write_payload(
         {
             "provider_id": request.provider_id,
             "tenant_id": request.tenant_id,
             "message_id": request.request_id,
             "trace_id": request.trace_id,
             **text_fields("body", request.body),
-            "parameters": dict(request.parameters),
+            "parameters": request.written_parameters,
             "metadata": dict(request.metadata),
             "timestamp_ms": timestamp_ms,
         }
@@ -126,14 +134,29 @@ def _prompt(body: Object) -> str | bytes:
 
 
 def _mapping(body: Object, name: str) -> Mapping[str, Any]:
-    value = body.get(name)
+    written = body.get(name)
+    value = _read_parameters(written) if name == "parameters" else field_readers.read_numbers(body, name)
     if value is None:
         return NOTHING
     if type(value) is not dict:
         raise invalid_field(name, name, "an object")
-    if len(orjson.dumps(value)) > MAX_METADATA_BYTES:
+    if len(written.data if isinstance(written, RawJson) else orjson.dumps(value)) > MAX_METADATA_BYTES:
         raise Malformed(PAYLOAD_TOO_LARGE, f"Field too large: {name} is above {MAX_METADATA_BYTES} bytes", STAGE_SIZE, name)
     return value
+
+
+def _read_parameters(written: object) -> object:
+    """They are the provider's, as a payload is: numbers of any length stay."""
+    if not isinstance(written, RawJson):
+        return written
+    if has_endless_number(written.data):
+        raise invalid_field("parameters", "parameters", DIGITS)
+    return written.read()
+
+
+def _find_raw(body: Object) -> RawJson | None:
+    written = body.get("parameters")
+    return written if isinstance(written, RawJson) else None
 
 
 def _from_protobuf(data: bytes) -> dict[str, Any]:
@@ -149,4 +172,4 @@ def _from_protobuf(data: bytes) -> dict[str, Any]:
     }
 
 
-PROVIDER_REQUEST = MessageType("provider_request", ("provider_id", "tenant_id"), _from_protobuf)
+PROVIDER_REQUEST = MessageType("provider_request", ("provider_id", "tenant_id"), _from_protobuf, frozenset({"parameters"}))

@@ -10,6 +10,8 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from router.contracts.raw_json import RawJson
+
 NOTHING: Mapping[str, object] = MappingProxyType({})
 NO_HINTS: Mapping[str, str] = MappingProxyType({})
 MAX_REFERENCE = 4096  # characters of a payload_ref
@@ -22,7 +24,7 @@ class RouteRequest(Struct, frozen=True, kw_only=True, gc=False):
 
     tenant_id: str
     message_type: str
-    payload: object = None  # any JSON value, or the bytes of a protobuf message
+    payload: RawJson | bytes | None = None  # any JSON value as it was written; bytes of protobuf or base64 that are not UTF-8
     payload_ref: str | None = None
     request_key: str  # what makes it "the same request" within its tenant
     answer_id: str  # `context.request_id` of the answer

@@ -202,4 +202,5 @@ def _from_protobuf(data: bytes) -> dict[str, Any]:
     }
 
 
-RESULT = MessageType("exec_result", ("assignment_id", "request_id"), _from_protobuf)
+_OUTPUT = frozenset({"payload", "output"})  # the worker's: a number that no double holds is no reason to lose what was done
+RESULT = MessageType("exec_result", ("assignment_id", "request_id"), _from_protobuf, _OUTPUT)

@@ -9,7 +9,7 @@ Which fields it must have is said beside each message's shape (`result`, `ack`);
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import DecodeError
@@ -26,6 +26,7 @@ from router.contracts.malformed import (
     Malformed,
     invalid_field,
 )
+from router.contracts.raw_json import read_around_payload
 from router.contracts.request import NOTHING
 from router.core.message import Message
 from router.core.outcome import Fault
@@ -38,6 +39,7 @@ MAX_COST = 1e9
 MAX_TIMESTAMP_AGE_MS = 40 * DAY_MS  # a result waits 7 days in its stream, and 30 more as a dead letter
 MAX_TIMESTAMP_AHEAD_MS = DAY_MS
 
+_ENVELOPED = frozenset({"data"})
 _SHARED = ("tenant_id", "trace_id", "msg_id")  # what an envelope may say beside its data
 
 
@@ -61,6 +63,7 @@ class MessageType(Struct, frozen=True):
     envelope: str
     ids: tuple[str, ...]
     decode: Callable[[bytes], dict[str, Any]]  # raises DecodeError; proto3 does not tell empty from absent
+    kept: Set[str] = frozenset()  # fields that stay as they were written (`raw_json`)
 
 
 class ReadResult(Struct, Generic[T], frozen=True, gc=False):
@@ -98,7 +101,7 @@ def read(
 def read_body(data: bytes, kind: MessageType, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
     """The message as an object. Raises Malformed when it is neither a JSON object nor this kind's protobuf, or beyond the limits."""
     if data[:1] == b"{":
-        body = read_object(data, max_bytes, max_depth)
+        body = _read_json(data, kind, max_bytes, max_depth)
         return unwrap(body, kind.envelope) if "kind" in body else body
     if len(data) > max_bytes:
         raise oversized_payload(len(data), max_bytes)
@@ -107,11 +110,17 @@ def read_body(data: bytes, kind: MessageType, max_bytes: int = MAX_PAYLOAD_BYTES
         return decoded
     try:
         # Not before: 0x0A is white space to JSON and the tag of field 1 to protobuf.
-        return unwrap(read_object(data, max_bytes, max_depth), kind.envelope)
+        return unwrap(_read_json(data, kind, max_bytes, max_depth), kind.envelope)
     except Malformed:
         if decoded is None:
             raise
         return decoded
+
+
+def _read_json(data: bytes, kind: MessageType, max_bytes: int, max_depth: int) -> dict[str, Any]:
+    if not kind.kept:
+        return read_object(data, max_bytes, max_depth)
+    return read_around_payload(data, max_bytes, max_depth, kept=kind.kept, opened=_ENVELOPED)
 
 
 def unwrap(body: dict[str, Any], kind: str) -> dict[str, Any]:

@@ -22,11 +22,11 @@ from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-import orjson
 from msgspec import Struct
 
 from router.contracts.codec import text_of
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_SCHEMA, Malformed
+from router.contracts.raw_json import write_payload
 from router.core import ids
 from router.core.errors import BrokerUnavailable, ConnectionStuck, Misconfigured, NoRouter, RouterError, Unanswered
 from router.delivery.calls.connected import wait_until_connected
@@ -251,6 +251,6 @@ def _body(tenant_id: str, message_type: str, payload: object, beside: Mapping[st
     if encoding is not None:
         message["payload_encoding"] = encoding
     try:
-        return orjson.dumps({"message": message, **{name: value for name, value in beside.items() if value is not None}})
-    except orjson.JSONEncodeError as exc:
+        return write_payload({"message": message, **{name: value for name, value in beside.items() if value is not None}})
+    except (TypeError, ValueError) as exc:
         raise Malformed(SCHEMA_VALIDATION_FAILED, f"Payload and context must be what JSON can hold: {exc}", STAGE_SCHEMA) from exc

@@ -22,4 +22,4 @@ class Echo:
             await asyncio.sleep(self._latency_s)
         if self._fail_rate and Random(assignment.assignment_id).random() < self._fail_rate:  # noqa: S311 - no secret
             return build_failure(HANDLER_RAISED, "the echo failed, as it was told to")
-        return StepResult(output=assignment.payload, cost=self._cost)
+        return StepResult(output=assignment.raw_payload, cost=self._cost)

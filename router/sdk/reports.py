@@ -23,6 +23,7 @@ from router.contracts.codec import text_of
 from router.contracts.dead_letter import MAX_MESSAGE_TEXT
 from router.contracts.exec_assignment import ExecAssignment
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
+from router.contracts.raw_json import write_payload
 from router.contracts.result import MAX_CODE
 from router.contracts.unread_report import UNREAD_KIND
 from router.core.instants import format_moment
@@ -46,12 +47,12 @@ def ack_bytes(ack: ExecAssignmentAck, encoding: str) -> bytes:
 
 
 def result_bytes(assignment: ExecAssignment, done: AttemptsResult, *, worker_id: str, now_ms: int, encoding: str = JSON_ENCODING) -> bytes:
-    """A result on the wire. Raises TypeError for an output or metadata that JSON cannot hold."""
+    """A result on the wire. Raises TypeError or ValueError for an output or metadata that JSON cannot hold."""
     body = _result(assignment, done, worker_id, now_ms)
     if encoding != JSON_ENCODING:
         return _protobuf(body)
     _add_payload(body, done.step.output)
-    return orjson.dumps(body)
+    return write_payload(body)
 
 
 def result_effect(subject: str, data: bytes, assignment: ExecAssignment, headers: EncodedHeaders) -> Effect:

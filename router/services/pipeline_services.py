@@ -13,6 +13,7 @@ from msgspec import Struct, structs, to_builtins
 from router.contracts.answer import decision_fields
 from router.contracts.codec import text_of
 from router.contracts.decision import Decision, Refusal
+from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
 from router.core.clock import steady
 from router.operations.admin import ServiceError
@@ -29,7 +30,7 @@ class Trial(Struct, frozen=True, kw_only=True):
 
     tenant_id: str
     policy_id: str
-    payload: object
+    payload: RawJson
     context: Mapping[str, object]  # the fields that conditions read
     is_invoking: bool
 
@@ -71,7 +72,7 @@ class PipelineServices:
         return structs.asdict(measure_complexity(policy.pipeline, self._health.p50_ms))
 
     async def dry_run(self, asked: RequestFields) -> Answer:
-        tenant_id, policy_id, payload = asked.tenant_id(), asked.policy_id(), asked.value("payload")
+        tenant_id, policy_id, payload = asked.tenant_id(), asked.policy_id(), asked.payload()
         if payload is None:
             raise missing_field("payload")
         context = asked.json_object("context") if asked.value("context") is not None else {}
@@ -123,8 +124,8 @@ def _format_answer(answer: Decision | Refusal) -> dict[str, object]:
     return {"error": drop_absent({"code": answer.code, "message": answer.message, "details": answer.details})}
 
 
-def _format_payload(payload: object) -> dict[str, object]:
-    """The payload as JSON; bytes of an extension become text with their encoding (docs/reference/contracts.md#bytes)."""
+def _format_payload(payload: RawJson | bytes | None) -> dict[str, object]:
+    """The payload as JSON, as it was written; bytes of an extension become text with their encoding (docs/reference/contracts.md#bytes)."""
     if not isinstance(payload, bytes):
         return {"final_payload": payload}
     text, encoding = text_of(payload)

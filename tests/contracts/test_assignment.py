@@ -17,13 +17,16 @@ from router.contracts.assignment_record import (
     read_record,
     record_bytes,
 )
+from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
 from router.core import ids
 from router.core.errors import Poison
 from tests.support.requests import TRACEPARENT
 from tests.support.workers import ASSIGNED, DECISION, REQUESTED_MS, an_assignment
 
-REQUEST = RouteRequest(tenant_id="acme", message_type="chat", payload={"text": "hi"}, request_key="r-1", answer_id="r-1", trace_id="t-1")
+REQUEST = RouteRequest(
+    tenant_id="acme", message_type="chat", payload=RawJson.encode({"text": "hi"}), request_key="r-1", answer_id="r-1", trace_id="t-1"
+)
 
 
 def written(request: RouteRequest = REQUEST) -> dict[str, object]:

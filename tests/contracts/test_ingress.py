@@ -8,6 +8,7 @@ import pytest
 from router.contracts.ingress import IngressAck, IngressRequest, ack_bytes, ack_protobuf, ids_of, read_body_of, read_ingress
 from router.contracts.malformed import Malformed
 from router.contracts.pb.beamline.ingress.v1 import ingress_pb2
+from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
 from router.contracts.worker import WorkerMessageLimits
 from router.routing.decide.read import read
@@ -30,7 +31,7 @@ def asked(message: IngressRequest) -> RouteRequest:
 def test_every_field_of_s4_reaches_the_request() -> None:
     given = {"correlation_id": "c-1", "trace_id": "t-1", "metadata": {"a": "b"}, "timestamp_ms": 7, "policy_id": "gold"}
     request = asked(ingress(**given))
-    assert (request.tenant_id, request.message_type, request.payload) == ("acme", "chat", {"text": "hello"})
+    assert (request.tenant_id, request.message_type, request.payload) == ("acme", "chat", RawJson.encode({"text": "hello"}))
     assert (request.answer_id, request.trace_id, request.policy_id, request.timestamp_ms) == ("m-1", "t-1", "gold", 7)
     assert request.context == {"a": "b", "correlation_id": "c-1"}
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from router.contracts.malformed import Malformed
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
@@ -22,7 +23,7 @@ def test_both_wires_say_the_same() -> None:
         **{**ASKED, "body": b"hello"}, parameters={"max_tokens": "5"}, metadata={"policy_id": "p"}
     ).SerializeToString()
     plain = asked(parameters={"max_tokens": "5"}, metadata={"policy_id": "p"})
-    assert read_request(packed, {}) == read_request(plain, {})
+    assert read_request(packed, {}) == replace(read_request(plain, {}), raw_parameters=None)
 
 
 def test_what_a_client_writes_is_what_the_router_reads() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from router.contracts.decision import Decision, Refusal
+from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
 from router.routing.policy import NO_STATES, Policy, PolicyError, ProviderState, evaluate, parse_policy
 
@@ -30,7 +31,7 @@ def a_request(key: str = "r-1", tenant: str = "acme", *, limits: Mapping[str, ob
     return RouteRequest(
         tenant_id=tenant,
         message_type="chat",
-        payload={"text": "hi"},
+        payload=RawJson.encode({"text": "hi"}),
         request_key=key,
         answer_id=key,
         context=context,

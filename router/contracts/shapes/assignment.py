@@ -9,6 +9,7 @@ import orjson
 from router.contracts.assignment import DEFAULT_RETRY, assignment_bytes, assignment_id_of
 from router.contracts.codec import BASE64
 from router.contracts.decision import Decision
+from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
 from router.contracts.shapes.answer import build_decision_object
 from router.contracts.shapes.message_shape import SENT, MessageShape, ShapeLimits
@@ -69,7 +70,7 @@ def _list_examples() -> tuple[Any, ...]:
     request = RouteRequest(
         tenant_id="acme",
         message_type="chat",
-        payload={"text": "Hello"},
+        payload=RawJson.encode({"text": "Hello"}),
         request_key="r-1",
         answer_id="r-1",
         trace_id="4bf92f3577b34da6a3ce929d0e0e4736",

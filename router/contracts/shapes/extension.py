@@ -20,6 +20,7 @@ from router.contracts.extension import (
     opening_bytes,
     request_bytes,
 )
+from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
 from router.contracts.shapes.answer import build_decision_object
 from router.contracts.shapes.message_shape import RECEIVED, SENT, MessageShape, ShapeLimits
@@ -113,7 +114,7 @@ def _list_request_examples() -> tuple[Any, ...]:
     request = RouteRequest(
         tenant_id="acme",
         message_type="chat",
-        payload={"text": "Hello"},
+        payload=RawJson.encode({"text": "Hello"}),
         request_key="r-1",
         answer_id="r-1",
         message_id="m-1",

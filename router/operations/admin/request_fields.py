@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from router.contracts.raw_json import DIGITS, RawJson, has_endless_number, has_long_integer
 from router.core import ids
+from router.core.masking import shorten
 from router.operations.admin.service_error import invalid_field, missing_field
 
 SHARED = "_shared"  # policies of all tenants: no tenant can have this name, operators can write under it
 SCOPED = "1..128 of A-Z a-z 0-9 _ . : - and not start with . or _"
 OPAQUE = "1..128 printable ASCII characters without spaces"
 TOKEN = "1..64 of A-Z a-z 0-9 _ -"  # noqa: S105 - a token of a subject
+NUMBERS_HELD = "JSON whose integers have at most 64 bits, and whose other numbers fit a double"
 MAX_INT64 = 2**63 - 1
+_PAYLOAD = "payload"
 
 
 class RequestFields:
@@ -23,9 +27,24 @@ class RequestFields:
     def __init__(self, body: Mapping[str, object]) -> None:
         self._body = body
 
+    def check_numbers(self) -> None:
+        """Raises ServiceError for a field whose numbers cannot be held; a payload may have any (docs/reference/contracts.md#bounds)."""
+        for name, value in self._body.items():
+            if name != _PAYLOAD and (type(value) is RawJson or has_long_integer(value)):
+                raise invalid_field(shorten(name), NUMBERS_HELD)
+
     def exclude(self, *names: str) -> dict[str, object]:
         """The object without these fields: for a service whose request is the document itself."""
-        return {name: value for name, value in self._body.items() if name not in names}
+        body = {name: value for name, value in self._body.items() if name not in names}
+        return {name: value.read() if type(value) is RawJson else value for name, value in body.items()}
+
+    def payload(self) -> RawJson | None:
+        """The payload as it was written; None when it is absent."""
+        value = self._body.get(_PAYLOAD)
+        payload = value if value is None or type(value) is RawJson else RawJson.encode(value)
+        if payload is not None and has_endless_number(payload.data):
+            raise invalid_field(_PAYLOAD, DIGITS)
+        return payload
 
     def tenant_id(self) -> str:
         return _require("tenant_id", self.optional_tenant_id())

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Mapping
 
-from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, read_object
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.contracts.malformed import Malformed
+from router.contracts.raw_json import read_around_payload
 from router.delivery.request_server import ReplyAddresses
 from router.operations.admin.key_guesses import KeyGuesses
 from router.operations.admin.proof import PROOF, Proofs
@@ -47,14 +48,16 @@ class RequestGuard:
         `subject`: that of the request; `inbox`: its reply address.
         """
         try:
-            body = read_object(data, self._max_bytes, self._max_depth) if data else {}
+            body = read_around_payload(data, self._max_bytes, self._max_depth) if data else {}
         except Malformed as refused:
             raise ServiceError(INVALID_REQUEST, str(refused)) from None
         given = headers.get(API_KEY) or body.pop(API_KEY, None)
         body.pop(API_KEY, None)
         if self._api_key is not None:
             self._check(self._api_key, given, inbox, self._has_proof(data, headers, subject, inbox))
-        return RequestFields(body)
+        fields = RequestFields(body)
+        fields.check_numbers()
+        return fields
 
     def _check(self, api_key: bytes, given: object, inbox: str, has_proof: bool) -> None:
         if has_proof:

@@ -18,6 +18,7 @@ from nats.micro import add_service
 from nats.micro.request import ERROR_CODE_HEADER, ERROR_HEADER
 
 from router import __version__
+from router.contracts.raw_json import RawJson
 from router.contracts.shapes.notation import build_request, build_response
 from router.core.errors import BrokerUnavailable, StorageFull, StorageRefused
 from router.core.message import NO_HEADERS
@@ -139,4 +140,6 @@ def _encode(answer: Mapping[str, object]) -> bytes:
 
 
 def _to_json(value: object) -> object:
+    if isinstance(value, RawJson):
+        return orjson.Fragment(value.data)
     return dict(value) if isinstance(value, Mapping) else str(value)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from router.contracts.codec import BASE64, bytes_of, value_of
+from router.contracts.codec import BASE64, bytes_of
 from router.contracts.headers import is_supported_version
 from router.contracts.malformed import (
     CORRELATION_FIELDS_INVALID,
@@ -22,6 +22,7 @@ from router.contracts.malformed import (
     invalid_field,
     missing_field,
 )
+from router.contracts.raw_json import DIGITS, NUMBERS, RawJson, has_endless_number, has_long_integer, payload_of
 from router.contracts.request import MAX_IDEMPOTENCY_KEY, MAX_REFERENCE, NOTHING, PUSH_VALUES
 from router.contracts.usage import RESERVED, RESERVED_TYPES
 from router.core import ids
@@ -47,7 +48,6 @@ def split_parts(body: Object) -> tuple[Object, Object]:
         if "message_type" not in body and "payload" not in body and "payload_ref" not in body:
             raise missing_field("message", "message")
         return body, NOTHING
-    # `read_object` in place, here and in `read_routing_context`: together four calls a request.
     return inner if type(inner) is dict else read_object(inner, "message"), task if type(task) is dict else read_object(task, "task")
 
 
@@ -84,11 +84,15 @@ def read_message_type(inner: Object, task: Object) -> str:
     raise missing_field("message_type", "message.message_type")
 
 
-def read_task_payload(inner: Object, task: Object) -> object:
-    """The task's payload; None when a `read_payload_ref` stands for it."""
-    payload = task.get("payload")
+def read_payload(inner: Object, task: Object) -> RawJson | bytes | None:
+    """The message's payload or the task's; None when a `read_payload_ref` stands for it."""
+    payload: RawJson | bytes | None = inner.get("payload")
+    if payload is None:
+        payload = task.get("payload")
     if payload is None and inner.get("payload_ref") is None and task.get("payload_ref") is None:
         raise missing_field("payload", "message.payload")
+    if type(payload) is RawJson and has_endless_number(payload.data):
+        raise invalid_field("payload", "message.payload", DIGITS)
     return payload
 
 
@@ -114,7 +118,7 @@ def read_payload_fields(inner: Object, task: Object) -> dict[str, object]:
     if encoding is None:
         return {}
     try:
-        return {"payload": value_of(bytes_of(payload, encoding))}
+        return {"payload": payload_of(bytes_of(payload.read(), encoding))}
     except (ValueError, TypeError, AttributeError) as exc:
         raise invalid_field("payload", "message.payload", f"{BASE64} text when payload_encoding is given") from exc
 
@@ -128,16 +132,10 @@ def read_payload_ref(inner: Object, task: Object) -> str:
 
 def read_routing_context(body: Object, inner: Object) -> tuple[Object, Object, Object]:
     """(constraints, metadata, context): of constraints, metadata, message.metadata and context the later wins."""
-    constraints, metadata, context = body.get("constraints"), body.get("metadata"), body.get("context")
-    own = inner.get("metadata")
-    if type(constraints) is not dict:
-        constraints = NOTHING if constraints is None else read_object(constraints, "constraints")
-    if type(metadata) is not dict:
-        metadata = NOTHING if metadata is None else read_object(metadata, "metadata")
-    if type(own) is not dict:
-        own = NOTHING if own is None else read_object(own, "message.metadata")
-    if type(context) is not dict:
-        context = NOTHING if context is None else read_object(context, "context")
+    constraints = read_object(body.get("constraints"), "constraints")
+    metadata = read_object(body.get("metadata"), "metadata")
+    own = read_object(inner.get("metadata"), "message.metadata") if inner is not body else metadata
+    context = read_object(body.get("context"), "context")
     return merge_routing_context(constraints, metadata, own, context)
 
 
@@ -184,6 +182,8 @@ def read_workflow(body: Object, inner: Object) -> tuple[str | None, str | None, 
 def read_object(value: object, place: str) -> Object:
     if value is None:
         return NOTHING
+    if type(value) is RawJson or has_long_integer(value):
+        raise invalid_field(place.removeprefix("message."), place, NUMBERS)
     if type(value) is not dict:
         raise invalid_field(place.removeprefix("message."), place, "an object")
     return value

@@ -88,9 +88,6 @@ def _build_request(message: Message, body: Object, inner: Object, task: Object, 
     message_type = inner.get("message_type")
     if type(message_type) is not str or not 1 <= len(message_type) <= ids.MAX_TYPE or message_type in RESERVED_TYPES:
         message_type = fields.read_message_type(inner, task)
-    payload = inner.get("payload")
-    if payload is None:
-        payload = fields.read_task_payload(inner, task)
     trace_id = headers.get("trace_id")
     if not trace_id or not is_opaque(trace_id):
         trace_id = read_id("trace_id", "message.trace_id", body, inner)
@@ -109,7 +106,7 @@ def _build_request(message: Message, body: Object, inner: Object, task: Object, 
     request = RouteRequest(
         tenant_id=tenant_id,
         message_type=message_type,
-        payload=payload,
+        payload=fields.read_payload(inner, task),
         request_key=key,
         answer_id=request_id or given_id or header_id or ids.derived_uuid(tenant_id, key),
         policy_id=fields.read_policy_id(body),

@@ -4,6 +4,7 @@
          └── anything else ──> None: the careful reader (`read`) reads it, and says what is wrong
 
 Headers that break the contract are no reason to read a request twice: each bad one counts as absent.
+The payload is passed over, not parsed: it is its sender's (`contracts.raw_json`).
 The careful reader is the rule: what this one reads, that one reads alike, which a property test says of any bytes. It costs half.
 """
 
@@ -13,11 +14,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from router.contracts.codec import LARGE_BODY_BYTES, UNREADABLE_ERRORS, may_hold_long_number
 from router.contracts.header_rules import MISMATCH, Violation, violations
 from router.contracts.headers import CONTROL_HEADERS, SUPPORTED_VERSIONS
+from router.contracts.raw_json import RawJson, has_endless_number, has_long_integer
 from router.contracts.request import NOTHING, RouteRequest
 from router.contracts.usage import RESERVED_TYPES
 from router.core.ids import MAX_TYPE, is_opaque
@@ -26,13 +28,15 @@ from router.routing.decide.fields import DEFAULT_POLICY, is_scoped, merge_routin
 from router.routing.decide.reading import RequestReading
 
 PROTOBUF = "application/x-protobuf"
+_NULL = b"null"
+_ABSENT = Raw(_NULL)
 
 
 class RequestPart(Struct, forbid_unknown_fields=True, gc=False):
     """The `message` of a request."""
 
     message_type: str | None = None
-    payload: Any = None
+    payload: Raw = _ABSENT
     message_id: str | None = None
     tenant_id: str | None = None
     trace_id: str | None = None
@@ -43,7 +47,7 @@ class RequestPart(Struct, forbid_unknown_fields=True, gc=False):
 
 class TaskPart(Struct, forbid_unknown_fields=True, gc=False):
     type: str
-    payload: Any
+    payload: Raw
 
 
 class RequestBody(RequestPart, forbid_unknown_fields=True, gc=False):
@@ -65,19 +69,16 @@ def read_plain(message: Message, max_bytes: int, max_depth: int) -> RequestReadi
     """The request, and which rules its headers break; None where the careful reader must read it."""
     data, headers = message.data, message.headers
     size = len(data)
-    if (
-        data[:1] != b"{"
-        or size > max_bytes
-        or size >= LARGE_BODY_BYTES
-        or data.count(b"{") + data.count(b"[") > max_depth
-        or may_hold_long_number(data)
-    ):
+    if data[:1] != b"{" or size > max_bytes or size >= LARGE_BODY_BYTES or data.count(b"{") + data.count(b"[") > max_depth:
         return None
     try:
+        data.isascii() or data.decode()  # `check_text` in place
         body = _decode(data)
     except UNREADABLE_ERRORS:
         return None
     inner = body.message or (body if body.task is None else _NO_PART)
+    if may_hold_long_number(data) and _breaks_bounds(data, body, inner):
+        return None
     broken: tuple[Violation, ...] = ()
     if headers:
         if not CONTROL_HEADERS.isdisjoint(headers):
@@ -88,6 +89,12 @@ def read_plain(message: Message, max_bytes: int, max_depth: int) -> RequestReadi
         return None
     request = _build_request(_drop_broken(headers, broken) if broken else headers, body, inner)
     return None if request is None else RequestReading(request, request.answer_id, request.trace_id, request.tenant_id, broken)
+
+
+def _breaks_bounds(data: bytes, body: RequestBody, inner: RequestPart) -> bool:
+    """Whether a number that Router reads, or one of the payload, has more digits than it may."""
+    read = (body.constraints, body.metadata, inner.metadata, body.context)
+    return has_endless_number(data) or any(map(has_long_integer, read))
 
 
 def _drop_broken(headers: Mapping[str, str], broken: tuple[Violation, ...]) -> Mapping[str, str]:
@@ -112,7 +119,8 @@ def _build_request(headers: Mapping[str, str], body: RequestBody, inner: Request
         if body.message is not None:
             return None
         message_type, payload = task.type, task.payload
-    if payload is None or not message_type or len(message_type) > MAX_TYPE or message_type in RESERVED_TYPES:
+    text = bytes(payload)
+    if text == _NULL or not message_type or len(message_type) > MAX_TYPE or message_type in RESERVED_TYPES:
         return None
     request_id, given_id = body.request_id or inner.request_id or None, body.message_id or inner.message_id or None
     key = request_id or header_id
@@ -129,7 +137,7 @@ def _build_request(headers: Mapping[str, str], body: RequestBody, inner: Request
     return RouteRequest(
         tenant_id=tenant_id,
         message_type=message_type,
-        payload=payload,
+        payload=RawJson(text),
         request_key=key,
         answer_id=request_id or given_id or key,
         policy_id=policy_id,

@@ -4,7 +4,8 @@
     a post-processor   adds to the decision's metadata: all strings, and no key that stands there already
 
 An answer never changes the tenant, the policy, ids, constraints or an assignment's subject. An extension that returns what it was
-sent has added nothing. The request is encoded once until it changes: the next extensions get the same bytes.
+sent has added nothing, also where it wrote the payload anew: the same values are no change, and the bytes that came go on. The request
+is encoded once until it changes: the next extensions get the same bytes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from router.contracts.content import is_same_payload
 from router.contracts.decision import Decision
 from router.contracts.extension import (
     InvalidExtensionMessage,
@@ -58,7 +60,7 @@ class PipelineContext:
         """What a pre-processor answered to `asked`: only what it changed counts, for neighbours may have changed the rest."""
         message = changed.message
         fields: dict[str, object] = {}
-        if message.payload is not None and message.payload != asked.payload:
+        if message.payload is not None and not is_same_payload(message.payload, asked.payload):
             fields.update(payload=message.payload, payload_ref=None)
         if message.message_type and message.message_type != asked.message_type:
             fields["message_type"] = message.message_type

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
 from router.routing.policy.fields import Problems
 
@@ -157,11 +158,19 @@ def _variable(name: str, path: str, problems: Problems) -> Operand:
         problems.add(path, f"message has only {', '.join(_MESSAGE_FIELDS)}")
     if name in ("status", "context.status"):
         return lambda inputs: inputs.status
+    if root == "message" and steps[:1] == ["payload"]:
+        return lambda inputs: _walk(_read_payload(inputs.request), steps[1:])
     if root == "message":
         return lambda inputs: _walk(getattr(inputs.request, steps[0], None), steps[1:])
     if root in ("context", "constraints", "metadata"):
         return lambda inputs: _walk(getattr(inputs.request, root), steps)
     return lambda inputs: _walk(inputs.request.context, [root, *steps])
+
+
+def _read_payload(request: RouteRequest) -> object:
+    """Its value, read once for all conditions; bytes that are not UTF-8 compare with nothing."""
+    payload = request.payload
+    return payload.read() if type(payload) is RawJson else payload
 
 
 def _walk(value: object, steps: Sequence[str]) -> object:

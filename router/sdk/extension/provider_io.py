@@ -13,16 +13,19 @@ from typing import Any, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.contracts.codec import bytes_of, read_object, value_of
+from router.contracts.codec import bytes_of, value_of
 from router.contracts.malformed import Malformed
 from router.contracts.provider import ERROR
 from router.contracts.provider_chunk import StreamChunk, chunk_bytes, strings
+from router.contracts.raw_json import RawJson, has_endless_number, read_around_payload
 from router.contracts.told_usage import MAX_COST, MAX_TOKENS
 from router.core.ids import is_opaque, is_token
 from router.routing.extensions.failure import find_fault
 from router.sdk.extension.request import MAX_REQUEST_BYTES, NO_HEADERS, check_size, refuse, tenant, trace
 from router.sdk.extension.response import check_metadata, encode, raise_invalid, require_fit
 from router.sdk.extension.results import NOTHING, RequestFailed
+
+_PARAMETERS = frozenset({"parameters"})  # numbers of any length, as in a payload
 
 
 class Invocation(Struct, frozen=True, kw_only=True):
@@ -79,7 +82,7 @@ def read_invocation(data: bytes, headers: Mapping[str, str]) -> Invocation:
     """Read the invocation. Raises RequestFailed: 413 when it is too large, else 400."""
     check_size(data)
     try:
-        body = read_object(data, MAX_REQUEST_BYTES)
+        body = read_around_payload(data, MAX_REQUEST_BYTES, kept=_PARAMETERS)
     except Malformed as exc:
         raise RequestFailed(400, "invalid_request", f"Invalid request: {exc}") from None
     provider_id = body.get("provider_id")
@@ -99,6 +102,8 @@ def read_invocation(data: bytes, headers: Mapping[str, str]) -> Invocation:
 
 def _part(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     part = body.get(name)
+    if isinstance(part, RawJson) and not has_endless_number(part.data):
+        part = part.read()
     if part is None:
         return NOTHING
     if type(part) is not dict:

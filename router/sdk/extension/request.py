@@ -15,6 +15,7 @@ from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.contracts.extension import MAX_METADATA_BYTES, ExtensionMessage, InvalidExtensionMessage
 from router.contracts.extension import read_request as read_extension_request
 from router.contracts.field_readers import is_scoped
+from router.contracts.raw_json import NULL, RawJson
 from router.core.ids import is_opaque
 from router.sdk.extension.results import NOTHING, RequestFailed
 
@@ -38,8 +39,15 @@ class Request(Struct, frozen=True, kw_only=True):
 
     @property
     def payload(self) -> Any:
-        """The message's payload: any JSON value, or bytes that are not UTF-8."""
-        return self.message.payload
+        """The message's payload: any JSON value, or bytes that are not UTF-8. Integers are exact, other numbers floats."""
+        payload = self.message.payload
+        return payload.read() if isinstance(payload, RawJson) else payload
+
+    @property
+    def payload_bytes(self) -> bytes:
+        """The payload's JSON as it was sent, to read numbers that no float holds; or the bytes that are not UTF-8."""
+        payload = self.message.payload
+        return payload if isinstance(payload, bytes) else (payload or NULL).data
 
     @property
     def message_type(self) -> str:
@@ -58,7 +66,8 @@ class Request(Struct, frozen=True, kw_only=True):
     @classmethod
     def from_payload(cls, payload: object, *, tenant_id: str = "acme", message_type: str = "chat", **rest: Any) -> Self:
         """A request with this payload, to try a function out; `rest` are fields of a Request."""
-        message = ExtensionMessage(payload=payload, message_type=message_type, message_id="m-1", metadata={})
+        sent = payload if isinstance(payload, bytes) else RawJson.encode(payload)
+        message = ExtensionMessage(payload=sent, message_type=message_type, message_id="m-1", metadata={})
         return cls(tenant_id=tenant_id, message=message, **{"trace_id": "t-1", **rest})
 
 

@@ -16,6 +16,7 @@ import orjson
 
 from router.contracts.codec import MAX_PAYLOAD_BYTES, text_of
 from router.contracts.extension import MAX_METADATA_BYTES, OK, REJECT
+from router.contracts.raw_json import has_long_integer, write_payload
 from router.routing.extensions.failure import ANSWERS
 from router.sdk.extension.request import Request
 from router.sdk.extension.results import NOTHING, UNCHANGED, Rejection, RequestFailed, Response
@@ -75,7 +76,7 @@ def _encode_message(request: Request, payload: object, metadata: object, message
 
 
 def _payload(payload: object) -> dict[str, object]:
-    """The payload in JSON: bytes that are not UTF-8 with their encoding beside them."""
+    """The payload in JSON: an unchanged one as it was sent, bytes that are not UTF-8 with their encoding beside them."""
     if not isinstance(payload, bytes):
         return {"payload": payload}
     text, encoding = text_of(payload)
@@ -89,6 +90,8 @@ def check_metadata(metadata: object, place: str) -> dict[str, object]:
     if not all(type(name) is str for name in metadata):
         raise_invalid(place, "should have text for keys")
     found = dict(metadata)
+    if has_long_integer(found):
+        raise_invalid(place, "holds an integer of more than 64 bits, which only a payload may")
     if found and len(_dump(found, place)) > MAX_METADATA_BYTES:
         raise_invalid(place, f"is above {MAX_METADATA_BYTES} bytes")
     return found
@@ -107,8 +110,8 @@ def require_fit(data: bytes) -> bytes:
 
 def _dump(value: object, place: str) -> bytes:
     try:
-        return orjson.dumps(value)
-    except TypeError:  # also for text that is no UTF-8, integers above 64 bits, and what nests too deep
+        return write_payload(value)
+    except (TypeError, ValueError):  # also for text that is no UTF-8, NaN, and what nests too deep
         raise_invalid(place, "cannot be written as JSON")
 
 

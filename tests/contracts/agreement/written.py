@@ -24,6 +24,7 @@ from router.contracts.provider import ProviderResponse, refuse, response_bytes
 from router.contracts.provider_call import call_bytes
 from router.contracts.provider_chunk import StreamChunk, chunk_bytes, last_chunk
 from router.contracts.provider_request import ProviderRequest
+from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
 from router.contracts.result import MAX_LATENCY_MS, RESULT_STATUSES
 from router.contracts.usage import UsageEvent, usage_bytes
@@ -34,7 +35,7 @@ from tests.support.requests import a_message
 IDS = ("r-1", "x" * 128, "~", "4bf92f3577b34da6a3ce929d0e0e4736")
 TENANTS = ("acme", "a:b.c-d_e", "9" * 128)
 TYPES = ("chat", "t" * 256, "é ü")
-PAYLOADS = ("hello", b"\xff\x00", b"hello", {"text": ["a", None]}, None, 0, 1.5, True, [])
+PAYLOADS = (b"\xff\x00", b"hello", None, *map(RawJson.encode, ("hello", {"text": ["a", None]}, 0, 1.5, True, [], 2**64)))
 TOO_LARGE = oversized_payload(2**21, 2**20).as_fault()
 CODES = [code.code for code in read_codes().values() if "answer" in code.kinds]
 

@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
+from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
 from router.contracts.usage import RESERVED_TYPES
 from router.core.outcome import Fault
@@ -35,7 +36,7 @@ def test_every_form_is_the_same_request(form: str) -> None:
     assert read(every_form()[form]).asked == RouteRequest(
         tenant_id="acme",
         message_type="chat",
-        payload="hello",
+        payload=RawJson.encode("hello"),
         request_key="r-1",
         answer_id="r-1",
         policy_id="gold",
@@ -57,7 +58,7 @@ def test_message_wins_and_task_fills_what_it_lacks() -> None:
     task = {"type": "embedding", "payload": "from the task"}
     assert taken({**a_body(), "task": task}).message_type == "chat"
     filled = taken({"message": {"tenant_id": "acme"}, "task": task})
-    assert (filled.message_type, filled.payload) == ("embedding", "from the task")
+    assert (filled.message_type, filled.payload) == ("embedding", RawJson.encode("from the task"))
 
 
 def test_type_is_an_alias_of_message_type() -> None:
@@ -66,7 +67,7 @@ def test_type_is_an_alias_of_message_type() -> None:
 
 @pytest.mark.parametrize("payload", ["", 0, False, [], {}, {"deep": [None]}])
 def test_any_json_value_but_null_is_a_payload(payload: object) -> None:
-    assert taken(a_body(payload=payload)).payload == payload
+    assert taken(a_body(payload=payload)).payload == RawJson.encode(payload)
 
 
 def test_a_reference_stands_for_a_payload() -> None:
@@ -74,7 +75,7 @@ def test_a_reference_stands_for_a_payload() -> None:
     assert (asked.payload, asked.payload_ref) == (None, "s3://x")
 
 
-@pytest.mark.parametrize(("data", "payload"), [(b"hello", "hello"), (b"\xff\x00", b"\xff\x00")])
+@pytest.mark.parametrize(("data", "payload"), [(b"hello", RawJson.encode("hello")), (b"\xff\x00", b"\xff\x00")])
 def test_a_base64_payload_is_the_bytes_that_protobuf_would_carry(data: bytes, payload: object) -> None:
     text = base64.b64encode(data).decode()
     assert taken(a_body(payload=text, payload_encoding="base64")).payload == payload
@@ -275,7 +276,7 @@ def test_json_that_also_decodes_as_protobuf_is_json_when_that_has_no_ids() -> No
     # "\n{" reads as field 1 of 123 bytes, '"m' as a message_type of 109; the blanks behind are unknown numbers.
     body = orjson.dumps(a_body())[1:].ljust(111) + b" " * 12
     assert flow_pb2.RouteRequest.FromString(b"\n{" + body).message.message_type
-    assert taken(b"\n{" + body).payload == "hello"
+    assert taken(b"\n{" + body).payload == RawJson.encode("hello")
 
 
 @pytest.mark.parametrize("data", [b"", b"hello", b"[]", b"{", b"\x00\xff", b"null", b"{" * 5000])

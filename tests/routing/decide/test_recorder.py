@@ -3,6 +3,7 @@
 import pytest
 
 from router.contracts.decision import Decision
+from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
 from router.core.masking import MASK
 from router.routing.decide.recorder import DecisionRecorder
@@ -33,7 +34,7 @@ def test_payloads_are_not_kept_and_masked_keys_are_hidden() -> None:
     request = RouteRequest(
         tenant_id="acme",
         message_type="chat",
-        payload={"text": "my secret"},
+        payload=RawJson.encode({"text": "my secret"}),
         payload_ref="https://store/x?signature=1",
         request_key="r-1",
         answer_id="r-1",
@@ -51,7 +52,7 @@ def test_payloads_are_not_kept_and_masked_keys_are_hidden() -> None:
 def test_a_request_is_left_as_it_was() -> None:
     request = a_request(api_key="sk-1")
     record_decision(request=request)
-    assert (request.context, request.payload) == ({"api_key": "sk-1"}, {"text": "hi"})
+    assert (request.context, request.payload) == ({"api_key": "sk-1"}, RawJson.encode({"text": "hi"}))
 
 
 def test_the_version_the_states_and_the_session_are_kept() -> None:

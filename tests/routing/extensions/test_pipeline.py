@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from router.contracts.decision import Decision, Refusal
+from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
 from router.core.errors import BrokerUnavailable, NoResponders
 from router.routing.extensions import ExtensionRegistry, Invoker, NullCaller, PipelineRunner, PipelineSlots
@@ -63,7 +64,7 @@ async def test_a_pre_processor_replaces_the_message_and_adds_to_the_context() ->
     piped = await world.run(piped_policy(**FULL), a_request(user="u-1"))
     guard = world.asked[1].body
     assert (guard["payload"]["payload"], guard["metadata"]["lang"]) == ("hi", "en")
-    assert (piped.request.payload, piped.request.context) == ("hi", {"user": "u-1", "lang": "en"})
+    assert (piped.request.payload, piped.request.context) == (RawJson.encode("hi"), {"user": "u-1", "lang": "en"})
 
 
 async def test_what_an_extension_sends_back_is_no_news() -> None:
@@ -104,7 +105,7 @@ async def test_a_post_processor_sees_the_decision_and_only_adds_text_to_its_meta
     metadata = dict(decision(piped).metadata)
     metadata.pop("executed_extensions")
     assert metadata == {"policy_id": "default", "policy_version": "1", "note": "seen"}
-    assert piped.request.payload == {"text": "hi"}
+    assert piped.request.payload == RawJson.encode({"text": "hi"})
 
 
 async def test_a_post_processor_that_adds_what_is_no_text_has_failed() -> None:
@@ -185,7 +186,7 @@ async def test_neighbours_run_side_by_side_when_the_policy_says_so() -> None:
 
 async def test_side_by_side_what_one_changed_outlives_what_the_other_left_alone() -> None:
     world = FakeExtensions(a=says("changed"), b=echo).register(a="pre", b="pre")
-    assert (await world.run(piped_policy(pre=["a", "b"], parallel=True))).request.payload == "changed"
+    assert (await world.run(piped_policy(pre=["a", "b"], parallel=True))).request.payload == RawJson.encode("changed")
 
 
 async def test_side_by_side_the_first_of_the_document_that_refuses_is_the_answer() -> None:
@@ -293,7 +294,7 @@ async def test_a_dry_run_that_invokes_leaves_no_trace() -> None:
     policy = piped_policy(pre=["lower"], validators=[{"id": "guard", "on_fail": "warn"}])
     for _ in range(9):
         piped = await world.extensions().dry_run(policy, a_request(), lambda r: evaluate(policy, r, now=0.0), deadline=9.0, invoke=True)
-        assert piped.request.payload == "low"
+        assert piped.request.payload == RawJson.encode("low")
     assert (world.told, world.warned, world.health.get_all(), len(world.breakers)) == ([], [], {}, 0)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from router.contracts.extension import read_processor_answer, read_request, read_validator_answer
 from router.contracts.provider_call import call_bytes, read_answer, read_piece
 from router.contracts.provider_request import ProviderRequest
+from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
 from router.routing.extensions.context import PipelineContext
 
@@ -27,7 +28,7 @@ def test_the_request_is_the_one_that_the_router_sends() -> None:
         trace_id=REQUEST["trace_id"],
         message_id=message["message_id"],
         message_type=message["message_type"],
-        payload=message["payload"],
+        payload=RawJson.encode(message["payload"]),
         metadata=message["metadata"],
         context={"user": "u-1"},
         request_key="k",
@@ -36,12 +37,12 @@ def test_the_request_is_the_one_that_the_router_sends() -> None:
     matter = PipelineContext(request, "default", None)
     assert json.loads(matter.build_request(REQUEST["config"])) == REQUEST
     assert matter.headers == {name: REQUEST[name] for name in ("trace_id", "tenant_id")}
-    assert read_request(bytes_of(REQUEST)).message.payload == message["payload"]
+    assert read_request(bytes_of(REQUEST)).message.payload.read() == message["payload"]
 
 
 def test_the_answers_are_read() -> None:
     changed, judged = read_processor_answer(bytes_of(CHANGED)), read_validator_answer(bytes_of(VERDICT))
-    assert (changed.message.payload, changed.metadata) == ({"text": "hello"}, {"normalized": "true"})
+    assert (changed.message.payload.read(), changed.metadata) == ({"text": "hello"}, {"normalized": "true"})
     assert (judged.is_ok, judged.reason, judged.details) == (False, VERDICT["reason"], VERDICT["details"])
     assert read_validator_answer(b'{"valid": false}').is_ok is False
 

@@ -3,6 +3,7 @@
 import pytest
 
 from router.contracts.extension import ExtensionMessage
+from router.contracts.raw_json import RawJson
 from router.sdk.extension import Invocation, Output, Refused, Request, Response
 from router.sdk.samples.extensions.echo_provider import echo
 from router.sdk.samples.extensions.mask_payload import mask_payload
@@ -63,7 +64,7 @@ def test_what_cannot_be_masked_is_refused(payload: object) -> None:
 
 
 def test_a_key_of_the_messages_metadata_cannot_be_masked() -> None:
-    message = ExtensionMessage(payload="hello", metadata={"a@b.example": 1})
+    message = ExtensionMessage(payload=RawJson.encode("hello"), metadata={"a@b.example": 1})
     with pytest.raises(Refused):
         mask_payload(Request(tenant_id="acme", message=message))
 
