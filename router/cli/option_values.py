@@ -12,10 +12,14 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import typer
+from msgspec import Raw
+
+if TYPE_CHECKING:
+    from router.contracts.exact_json import WrittenObject
 
 PAYLOAD = "Text or JSON; @FILE reads a file, - standard input."
 
@@ -48,6 +52,28 @@ def read_json(text: str, option: str) -> Any:
         return orjson.loads(_read_content(text, option))
     except orjson.JSONDecodeError as exc:
         raise typer.BadParameter(f"is not JSON: {exc}", param_hint=option) from None
+
+
+def read_foreign(text: str, option: str) -> Raw:
+    """Read the JSON of a payload that is sent on as it stands, with every digit."""
+    from router.contracts.exact_json import load_json
+
+    data = _read_content(text, option)
+    try:
+        load_json(data)
+    except ValueError as exc:
+        raise typer.BadParameter(f"is not JSON: {exc}", param_hint=option) from None
+    return Raw(data)
+
+
+def read_foreign_object(text: str, option: str) -> WrittenObject:
+    """The same of an object."""
+    from router.contracts.exact_json import WrittenObject
+
+    try:
+        return WrittenObject(bytes(read_foreign(text, option)))
+    except TypeError:
+        raise typer.BadParameter("is not a JSON object", param_hint=option) from None
 
 
 def read_object(text: str, option: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import re
 from array import array
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from itertools import accumulate
@@ -18,6 +19,7 @@ from typing import Any
 import msgspec
 import orjson
 
+from router.contracts.exact_json import WrittenNumber, WrittenObject, dump_json, load_json
 from router.contracts.malformed import PAYLOAD_TOO_LARGE, SCHEMA_VALIDATION_FAILED, STAGE_DECODE, STAGE_SIZE, Malformed
 
 MAX_PAYLOAD_BYTES = 1024 * 1024
@@ -49,6 +51,32 @@ def read_object(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int 
 
 def read_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> Any:
     """The same of any JSON value, where a payload need not be an object."""
+    check_limits(data, max_bytes, max_depth)
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as exc:
+        raise refuse_json(data) from exc
+
+
+def read_foreign_object(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
+    """`read_object` of what holds a payload that is not ours: its numbers as `exact_json` reads them."""
+    value = read_foreign_value(data, max_bytes, max_depth)
+    if type(value) is not dict:
+        raise Malformed(SCHEMA_VALIDATION_FAILED, "Payload is not a JSON object", STAGE_DECODE)
+    return value
+
+
+def read_foreign_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> Any:
+    """`read_value` of a payload that is not ours (`exact_json.load_json`)."""
+    check_limits(data, max_bytes, max_depth)
+    try:
+        return load_json(data)
+    except ValueError as exc:
+        raise refuse_json(data) from exc
+
+
+def check_limits(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> None:
+    """Raises Malformed for more bytes, or deeper JSON, than is allowed."""
     if len(data) > max_bytes:
         raise oversized_payload(len(data), max_bytes)
     is_small = (
@@ -57,11 +85,11 @@ def read_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int =
     has_more = data.count(b"{") + data.count(b"[") > max_depth if is_small else _has_more_openings(data, max_depth)
     if has_more and is_deeper(data, max_depth):
         raise Malformed(SCHEMA_VALIDATION_FAILED, f"Payload is nested deeper than {max_depth}", STAGE_DECODE)
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError as exc:
-        mark = describe_mark(data)
-        raise Malformed(SCHEMA_VALIDATION_FAILED, f"Payload {mark or 'is not valid JSON'}", STAGE_DECODE) from exc
+
+
+def refuse_json(data: bytes) -> Malformed:
+    """Why bytes are no JSON."""
+    return Malformed(SCHEMA_VALIDATION_FAILED, f"Payload {describe_mark(data) or 'is not valid JSON'}", STAGE_DECODE)
 
 
 def describe_mark(data: bytes) -> str | None:
@@ -71,11 +99,19 @@ def describe_mark(data: bytes) -> str | None:
 
 
 def write_value(value: object, option: int | None = None) -> bytes:
-    """A value as JSON. Raises TypeError for one that is none; ValueError for NaN and infinity, which orjson writes as null."""
-    data = orjson.dumps(value, option=option)
+    """A value as JSON, whole numbers of any length. Raises TypeError for one that is none, ValueError for NaN and infinity,
+    which orjson writes as null.
+    """
+    data = dump_json(value, option)
     if b"null" in data and not _is_finite(value):
         raise ValueError("NaN and infinity are no JSON")
     return data
+
+
+def write_object(value: Mapping[str, object]) -> bytes:
+    """An object as JSON, one that was read as it stood. Raises as `write_value` does."""
+    text = value.text if isinstance(value, WrittenObject) else None
+    return write_value(value) if text is None else text
 
 
 def _has_more_openings(data: bytes, most: int) -> bool:
@@ -152,7 +188,7 @@ def bytes_of(text: str, payload_encoding: str | None = None) -> bytes:
 def _is_finite(value: object) -> bool:
     """Of a value that orjson has written, so it is no deeper than orjson allows."""
     if isinstance(value, float):
-        return isfinite(value)
+        return isfinite(value) or isinstance(value, WrittenNumber)
     if isinstance(value, dict):
         return all(map(_is_finite, value.values()))
     if isinstance(value, list | tuple):

@@ -22,6 +22,7 @@ from router.console.page import (
     build_command,
 )
 from router.contracts import codes
+from router.contracts.exact_json import dump_json
 from router.contracts.masked_payload import describe_payload
 from router.core.legible import shorten
 from router.core.masking import mask_secrets
@@ -115,7 +116,7 @@ def _describe_payload(letter: DeadLetter) -> TextBlock | FactList:
         return TextBlock("Payload", "", letter.payload_note or "")
     shown = describe_payload(letter.payload)
     if "payload" in shown:
-        text = orjson.dumps(shown["payload"], option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
+        text = dump_json(shown["payload"], orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
         cut = f"; the first {MAX_PAYLOAD_TEXT:,} characters" if len(text) > MAX_PAYLOAD_TEXT else ""
         note = f"{len(letter.payload):,} bytes, values of secret names hidden{cut}"
         return TextBlock("Payload", text[:MAX_PAYLOAD_TEXT], f"{note}. {letter.payload_note}" if letter.payload_note else note)
