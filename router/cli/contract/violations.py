@@ -181,8 +181,9 @@ def _mask(found: StoredMessage) -> dict[str, Any]:
     """The message without the values of masked names. A payload that is no JSON object or list is described, not shown."""
     from router.contracts.masked_payload import describe_payload
     from router.core.masking import mask_secrets
+    from router.core.repeated_headers import tell_headers
 
-    headers = mask_secrets(found.headers)
+    headers = mask_secrets(tell_headers(found.headers))
     return {"subject": found.subject, "stored": found.time, "bytes": len(found.data), "headers": headers, **describe_payload(found.data)}
 
 

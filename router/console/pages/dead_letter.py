@@ -25,7 +25,8 @@ from router.contracts import codes
 from router.contracts.exact_json import dump_json
 from router.contracts.masked_payload import describe_payload
 from router.core.legible import shorten
-from router.core.masking import mask_secrets
+from router.core.masking import MASK, is_masked_key
+from router.core.repeated_headers import list_lines
 from router.operations.deadletters import DeadLetter, show
 
 MAX_PAYLOAD_TEXT = 65_536  # characters
@@ -43,9 +44,9 @@ async def read_dead_letter(sources: Sources, params: PageParams) -> Page:
     if letter is None:
         raise PageNotFound(f"There is no dead letter {sequence} in {stream}: it was replayed or discarded, is too old, or never was.")
     lists: list[FactList | TextBlock] = [_list_error(letter), _list_way(letter)]
-    headers = mask_secrets(letter.headers)
-    if isinstance(headers, dict) and headers:
-        lists.append(FactList("Headers", [Fact(shorten(name), str(value)) for name, value in headers.items()]))
+    headers = [Fact(shorten(name), MASK if is_masked_key(name) else value) for name, value in list_lines(letter.headers)]
+    if headers:
+        lists.append(FactList("Headers", headers))
     lists.append(_describe_payload(letter))
     return Page(
         title=f"Dead letter {sequence}",

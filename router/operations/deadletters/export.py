@@ -14,6 +14,7 @@ import orjson
 from router.contracts.codec import check_limits, text_of
 from router.contracts.exact_json import dump_json, load_written
 from router.contracts.malformed import Malformed
+from router.core.repeated_headers import tell_headers
 from router.operations.deadletters.discard import Progress
 from router.operations.deadletters.parse import DeadLetter
 from router.operations.deadletters.selection import DeadLetterBatch
@@ -25,6 +26,7 @@ def as_fields(letter: DeadLetter) -> Fields:
     """Every field that is present, for programs."""
     names = (name for name in letter.__struct_fields__ if name not in ("raw", "payload"))
     fields: Fields = msgspec.to_builtins({name: getattr(letter, name) for name in names})
+    fields["headers"] = tell_headers(letter.headers)
     if letter.payload is not None:
         fields["payload"], fields["payload_encoding"] = text_of(letter.payload)
     return {name: value for name, value in fields.items() if value not in (None, {})}
