@@ -24,12 +24,17 @@ if TYPE_CHECKING:
 PAYLOAD = "Text or JSON; @FILE reads a file, - standard input."
 
 
-def read_payload(text: str) -> Any:
-    """Return JSON if it is JSON, else text, else bytes."""
+def read_payload(text: str) -> Raw | str | bytes:
+    """Return JSON as it stands if it is JSON, so that it is sent on with every digit; else text, else bytes."""
     from router.contracts.codec import value_of
+    from router.contracts.exact_json import load_json
 
     data = _read_content(text, "--payload")
-    return _parse_json_or(data, value_of(data))
+    try:
+        load_json(data)
+    except ValueError:
+        return value_of(data)
+    return Raw(data)
 
 
 def read_text_payload(text: str) -> Any:
@@ -37,7 +42,7 @@ def read_text_payload(text: str) -> Any:
     value = read_payload(text)
     if isinstance(value, bytes):
         raise typer.BadParameter("is neither JSON nor UTF-8 text", param_hint="--payload")
-    return value
+    return value if isinstance(value, str) else _parse_json_or(bytes(value), bytes(value).decode())
 
 
 def read_prompt(text: str) -> str | bytes:

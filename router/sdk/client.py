@@ -22,10 +22,9 @@ from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-import orjson
 from msgspec import Struct
 
-from router.contracts.codec import text_of
+from router.contracts.codec import text_of, write_value
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_SCHEMA, Malformed
 from router.core import ids
 from router.core.errors import BrokerUnavailable, ConnectionStuck, Misconfigured, NoRouter, RouterError, Unanswered
@@ -99,7 +98,8 @@ class Client(ProviderCalls):
         timeout: float = 5.0,  # noqa: ASYNC109 - a request's deadline is part of asking
         attempts: int = 1,
     ) -> Answer:
-        """Ask for a decision (docs/reference/contracts.md#decide-requests, form a). `payload` is any JSON value, or bytes.
+        """Ask for a decision (docs/reference/contracts.md#decide-requests, form a). `payload` is any JSON value, or bytes;
+        `msgspec.Raw` is JSON as it stands.
 
         `request_id` makes it the same request when it is asked again, for ten minutes: the same decision, no second
         side effect. `timeout`: seconds that each of `attempts` waits; an attempt is the same message again. While the broker is away, it
@@ -251,6 +251,6 @@ def _body(tenant_id: str, message_type: str, payload: object, beside: Mapping[st
     if encoding is not None:
         message["payload_encoding"] = encoding
     try:
-        return orjson.dumps({"message": message, **{name: value for name, value in beside.items() if value is not None}})
-    except orjson.JSONEncodeError as exc:
+        return write_value({"message": message, **{name: value for name, value in beside.items() if value is not None}})
+    except (TypeError, ValueError) as exc:
         raise Malformed(SCHEMA_VALIDATION_FAILED, f"Payload and context must be what JSON can hold: {exc}", STAGE_SCHEMA) from exc
