@@ -190,10 +190,12 @@ def _mask(found: StoredMessage) -> dict[str, Any]:
 def _print_message(fields: Mapping[str, Any]) -> None:
     import orjson
 
+    from router.contracts.exact_json import dump_json
+
     out = open_console()
     out.print(build_grid((name, value) for name, value in fields.items() if name not in ("headers", "payload")))
     out.print(build_heading("headers"))
     out.print(build_grid(fields["headers"].items()))
     if "payload" in fields:
         out.print(build_heading("payload"))
-        out.print(printable(orjson.dumps(fields["payload"], option=orjson.OPT_INDENT_2).decode()))
+        out.print(printable(dump_json(fields["payload"], orjson.OPT_INDENT_2).decode()))
