@@ -397,7 +397,7 @@ def head_of(headers: Mapping[str, str]) -> bytes:
 def open_head_of(headers: Mapping[str, str]) -> bytes:
     """`head_of` without the empty line at its end: the caller adds header lines, and that line."""
     block = "NATS/1.0\r\n"
-    for name, value in list_lines(headers) if isinstance(headers, RepeatedHeaders) else headers.items():
+    for name, value in list_lines(headers) if type(headers) is RepeatedHeaders else headers.items():
         block += f"{name}: {value if value.isprintable() else _LINE_BREAKS.sub(' ', value)}\r\n"
     return block.encode("utf-8", "replace")
 
