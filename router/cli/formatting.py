@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from router.cli.output import printable
-from router.contracts.codec import read_foreign_value
+from router.contracts.codec import require_foreign_value
 from router.contracts.json_layout import indent
 from router.contracts.malformed import Malformed
 
@@ -27,7 +27,7 @@ def format_bytes(data: bytes) -> str:
 
 def _format_json(data: bytes) -> str | None:
     try:
-        read_foreign_value(data, MAX_SHOWN_BYTES)
+        require_foreign_value(data, MAX_SHOWN_BYTES)
     except Malformed:
         return None
     return printable(indent(data))

@@ -27,11 +27,11 @@ PAYLOAD = "Text or JSON; @FILE reads a file, - standard input."
 def read_payload(text: str) -> Raw | str | bytes:
     """Return JSON as it stands if it is JSON, so that it is sent on with every digit; else text, else bytes."""
     from router.contracts.codec import value_of
-    from router.contracts.exact_json import load_json
+    from router.contracts.exact_json import require_json
 
     data = _read_content(text, "--payload")
     try:
-        load_json(data)
+        require_json(data)
     except ValueError:
         return value_of(data)
     return Raw(data)
@@ -61,11 +61,11 @@ def read_json(text: str, option: str) -> Any:
 
 def read_foreign(text: str, option: str) -> Raw:
     """Read the JSON of a payload that is sent on as it stands, with every digit."""
-    from router.contracts.exact_json import load_json
+    from router.contracts.exact_json import require_json
 
     data = _read_content(text, option)
     try:
-        load_json(data)
+        require_json(data)
     except ValueError as exc:
         raise typer.BadParameter(f"is not JSON: {exc}", param_hint=option) from None
     return Raw(data)

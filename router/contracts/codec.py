@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from router.contracts.exact_json import WrittenNumber, WrittenObject, dump_json, load_json
+from router.contracts.exact_json import WrittenNumber, WrittenObject, dump_json, load_json, require_json
 from router.contracts.malformed import PAYLOAD_TOO_LARGE, SCHEMA_VALIDATION_FAILED, STAGE_DECODE, STAGE_SIZE, Malformed
 
 MAX_PAYLOAD_BYTES = 1024 * 1024
@@ -71,6 +71,15 @@ def read_foreign_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_dept
     check_limits(data, max_bytes, max_depth)
     try:
         return load_json(data)
+    except ValueError as exc:
+        raise refuse_json(data) from exc
+
+
+def require_foreign_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> None:
+    """`read_foreign_value` for the refusal alone."""
+    check_limits(data, max_bytes, max_depth)
+    try:
+        require_json(data)
     except ValueError as exc:
         raise refuse_json(data) from exc
 

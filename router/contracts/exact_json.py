@@ -29,6 +29,8 @@ _DIGITS = bytes(48 if byte in b"0123456789." else 101 if byte in b"eE" else 32 f
 _MANY_DIGITS, _LONG_EXPONENT = b"0" * (_FEW_DIGITS + 1), b"0e000"
 _LOSSY = re.compile(rb"[0-9]{19}|(?=[0-9.]{16})[0-9]{1,18}(?:\.[0-9]|[eE])|[0-9][eE][+-]?[0-9]{3}")
 
+Read = Callable[[str], float]
+
 
 class WrittenNumber(float):
     """A number that no float holds: the float next to it, and the text as which it is written again."""
@@ -70,6 +72,16 @@ def load_json(data: bytes) -> Any:
     return _load(data, _read_float) if _LONG_WHOLE in data.translate(_WHOLE_DIGITS) else value
 
 
+def require_json(data: bytes) -> None:
+    """Raises ValueError for what is no JSON; no number is converted that a double does not hold."""
+    try:
+        orjson.loads(data)
+    except orjson.JSONDecodeError:
+        if not may_lose_digits(data):
+            raise
+        _load(data, _pass_over, _pass_over)
+
+
 def load_written(data: bytes) -> Any:
     """The same with each WrittenNumber. Raises ValueError."""
     return _load(data, _read_written) if may_lose_digits(data) else orjson.loads(data)
@@ -106,20 +118,24 @@ def may_lose_digits(data: bytes) -> bool:
     return (_MANY_DIGITS in digits or _LONG_EXPONENT in digits) and _LOSSY.search(data) is not None
 
 
-def _load(data: bytes, read_decimal: Callable[[str], float]) -> Any:
-    def read_whole(text: str) -> int | float:
+def _load(data: bytes, read_decimal: Read, read_whole: Read | None = None) -> Any:
+    def read_any_whole(text: str) -> float:
         try:
             return int(text)
         except ValueError:  # more digits than Python reads
             return read_decimal(text)
 
     try:
-        value = json.loads(data.decode(), parse_int=read_whole, parse_float=read_decimal, parse_constant=_refuse)
+        value = json.loads(data.decode(), parse_int=read_whole or read_any_whole, parse_float=read_decimal, parse_constant=_refuse)
         if b"\\u" in data:
             dump_json(value)  # json takes half a surrogate pair, which is no text
     except (RecursionError, TypeError) as exc:
         raise ValueError("nested too deep, or text with half a surrogate pair") from exc
     return value
+
+
+def _pass_over(_: str) -> float:
+    return 0
 
 
 def _read_float(text: str) -> float:

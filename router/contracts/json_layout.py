@@ -3,7 +3,7 @@
     {"n":1.0,"e":"\\u00e9"}    indent ->    {\\n  "n": 1.0,\\n  "e": "\\u00e9"\\n}    pack ->    the same bytes
 
 Numbers, escapes, equal keys and their order stay as they were written, so what was not edited is sent as it came. Both take JSON that
-was read before (`codec.read_foreign_value`); of other bytes nothing is promised.
+was read before (`codec.require_foreign_value`); of other bytes nothing is promised.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+from contextlib import suppress
 from decimal import Decimal
 
 import orjson
@@ -10,7 +11,7 @@ import pytest
 from msgspec import Raw
 
 from router.contracts.codec import write_value
-from router.contracts.exact_json import WrittenNumber, WrittenObject, dump_json, load_json, load_written, may_lose_digits
+from router.contracts.exact_json import WrittenNumber, WrittenObject, dump_json, load_json, load_written, may_lose_digits, require_json
 from router.contracts.json_layout import indent, pack
 from tests.support.any_json import iterate_json, read_exactly
 
@@ -34,6 +35,26 @@ def test_a_number_of_more_digits_than_python_reads_is_a_float_that_is_written_as
     digits = b"9" * 5_000
     assert load_json(digits) == float("inf")
     assert dump_json(load_written(b"[%b]" % digits)) == b"[%b]" % digits
+
+
+def test_what_is_json_is_told_as_it_is_read() -> None:
+    for text in (
+        *iterate_json(500, 3),
+        b"9" * 5_000,
+        b"NaN",
+        b"[1e999",
+        b"01e999",
+        b'["\\ud800",1e999]',
+        b'"\xff"',
+        b"[18446744073709551616,]",
+        b"",
+    ):
+        accepted = []
+        for read in (load_json, load_written, require_json):
+            with suppress(ValueError):
+                read(text)
+                accepted.append(read)
+        assert len(accepted) in (0, 3), (text, accepted)
 
 
 def test_a_written_number_is_copied_with_its_text() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.cli import exit_codes
-from router.contracts.codec import read_foreign_value
+from router.contracts.codec import require_foreign_value
 from router.contracts.json_layout import indent, pack
 from router.contracts.malformed import Malformed
 
@@ -35,7 +35,7 @@ def edit_payload(data: bytes) -> bytes | None:
 
 def _pack_json(data: bytes) -> bytes:
     """Every number, escape and key as it stands there. Raises Malformed."""
-    read_foreign_value(data, len(data))
+    require_foreign_value(data, len(data))
     return pack(data)
 
 
@@ -50,7 +50,7 @@ def _decode_text(data: bytes) -> str | None:
 
 def _is_json(data: bytes) -> bool:
     try:
-        read_foreign_value(data, len(data))
+        require_foreign_value(data, len(data))
     except Malformed:
         return False
     return True

@@ -8,7 +8,7 @@ from router.console.access import FormRefused
 from router.console.mend.frame import Mend
 from router.console.mend.runs import Facts, MendRun, take_until_stopped
 from router.console.page import Sources
-from router.contracts.codec import read_foreign_value
+from router.contracts.codec import require_foreign_value
 from router.contracts.json_layout import pack
 from router.contracts.malformed import Malformed
 from router.core.errors import BrokerUnavailable, Poison
@@ -133,7 +133,7 @@ def _read_payload(text: str, *, is_json: bool) -> bytes:
     if not is_json:
         return data
     try:
-        read_foreign_value(data, len(data))
+        require_foreign_value(data, len(data))
     except Malformed as exc:
         raise Poison(f"what was written is not JSON: {exc}") from exc
     return pack(data)

@@ -17,7 +17,7 @@ from router.console.mend.runs import MendRun
 from router.console.page import PageNotFound
 from router.console.pages import PAGES
 from router.console.rendering import render
-from router.contracts.codec import read_foreign_value
+from router.contracts.codec import require_foreign_value
 from router.contracts.json_layout import indent
 from router.contracts.malformed import Malformed
 from router.core.errors import RouterError, describe_causes
@@ -89,7 +89,7 @@ class MendPages:
         if len(found.data) > MAX_EDITED_BYTES:
             return "", False, f"It is larger than {MAX_EDITED_BYTES:,} bytes. {ELSEWHERE}"
         try:
-            read_foreign_value(found.data, len(found.data))
+            require_foreign_value(found.data, len(found.data))
             return indent(found.data), True, ""
         except Malformed:
             pass

@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, read_foreign_value
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, require_foreign_value
 from router.contracts.exact_json import load_json
 from router.contracts.first_stored import FIRST_STORED, first_stored_ms
 from router.contracts.headers import MESSAGE_ID, traceparent_in
@@ -94,7 +94,7 @@ def message_id_of(message: Message) -> str:
 
 def _unreadable(data: bytes, max_bytes: int, max_depth: int) -> Fault | None:
     try:
-        read_foreign_value(data, max_bytes, max_depth)
+        require_foreign_value(data, max_bytes, max_depth)
     except Malformed as exc:
         return exc.as_fault()
     return None
