@@ -18,8 +18,8 @@ from msgspec import Struct
 from router.bus.publisher import MSG_ID, effect_of
 from router.bus.settings import BusSettings
 from router.bus.subjects import query_subject
-from router.contracts.codec import read_object, write_value
-from router.contracts.envelope import MessageEnvelope, read_envelope
+from router.contracts.codec import read_foreign_object, write_object
+from router.contracts.envelope import MessageEnvelope, read_envelope, read_written_payload
 from router.core.errors import BrokerUnavailable, Poison, RouterError, Unanswered
 from router.core.handler_exit import contain_cancellation, text_of
 from router.core.signatures import require_call
@@ -68,13 +68,14 @@ async def ask(
         raise Unanswered(f"no answer on {subject} within {timeout:g} s") from exc
     except (nats.errors.Error, OSError) as exc:
         raise BrokerUnavailable(f"{subject}: {type(exc).__name__}") from exc
-    return _payload(read_object(reply.data, connection.max_payload))
+    return _payload(reply.data, connection.max_payload)
 
 
-def _payload(answer: Mapping[str, object]) -> Mapping[str, object]:
+def _payload(data: bytes, max_bytes: int) -> Mapping[str, object]:
+    answer = read_foreign_object(data, max_bytes)
     payload, error = answer.get("payload"), answer.get("error")
     if answer.get("ok") is True and isinstance(payload, dict):
-        return payload
+        return read_written_payload(data) or payload
     error = error if isinstance(error, dict) else {}
     raise QueryRefused(str(error.get("code", "internal")), str(error.get("message", "the answer cannot be read")))
 
@@ -116,7 +117,7 @@ class QueryResponder(RequestServer[Query]):
             async with asyncio.timeout(RESPONSE_TIMEOUT_S):
                 with contain_cancellation:
                     response = await self._respond(question)
-                answer = write_value({"ok": True, "payload": dict(response)})
+                answer = b'{"ok":true,"payload":%b}' % write_object(response)
             if len(answer) > self._connection.max_payload:
                 raise Poison("the answer is larger than the connection allows")
         except RouterError as exc:

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import orjson
 from rich.console import RenderableType
 from rich.text import Text
 
 from router.cli.formatting import format_bytes
 from router.cli.output import build_grid, build_heading, build_panel, open_console
+from router.contracts.exact_json import dump_json, load_written
 
 if TYPE_CHECKING:
     from router.delivery.buckets.assignments import StoredAssignment
@@ -21,9 +21,9 @@ Facts = Iterable[tuple[str, object]]
 
 def print_assignment(one: StoredAssignment, status: str | None) -> None:
     """Print the whole assignment in a frame. `status`: None if the router does not listen for acknowledgements."""
-    work = orjson.loads(bytes(one.record.assignment))
+    work = load_written(bytes(one.record.assignment))
     parts: list[RenderableType] = [build_grid(_list_request(one, status)), build_heading("decision"), build_grid(_list_decision(one))]
-    parts += [build_heading("work"), Text(format_bytes(orjson.dumps(work.get("job"))))]
+    parts += [build_heading("work"), Text(format_bytes(dump_json(work.get("job"))))]
     if one.ack is not None:
         parts += [build_heading("worker"), build_grid(_list_ack(one))]
     open_console().print(build_panel(f"assignment {one.known.assignment_id}", parts))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import orjson
 import typer
 
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 from router.cli.formatting import format_time
+from router.contracts.exact_json import load_written
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -67,7 +67,7 @@ async def show(session: CommandSession, assignment_id: Annotated[str, typer.Argu
     if found is None:
         return exit_codes.refuse(f"no assignment {assignment_id} in {bucket.name}, which keeps them for {bucket.ttl_ms / 3_600_000:g} h")
     status = found.known_status(reads_acks=settings.acks.enabled)
-    whole = {"subject": found.record.subject, "assignment": orjson.loads(bytes(found.record.assignment))}
+    whole = {"subject": found.record.subject, "assignment": load_written(bytes(found.record.assignment))}
     session.emit_one({**_list_fields(found, settings), **whole}, lambda: print_assignment(found, status))
     return exit_codes.OK
 

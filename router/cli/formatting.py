@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import orjson
-
 from router.cli.output import printable
-from router.contracts.codec import read_value
+from router.contracts.codec import require_foreign_value
+from router.contracts.json_layout import indent
 from router.contracts.malformed import Malformed
 
 MAX_SHOWN_BYTES = 4096  # bytes; --json shows all of them
@@ -28,9 +27,10 @@ def format_bytes(data: bytes) -> str:
 
 def _format_json(data: bytes) -> str | None:
     try:
-        return printable(orjson.dumps(read_value(data, MAX_SHOWN_BYTES), option=orjson.OPT_INDENT_2).decode())
-    except Malformed:  # also if it is nested too deep to be written again
+        require_foreign_value(data, MAX_SHOWN_BYTES)
+    except Malformed:
         return None
+    return printable(indent(data))
 
 
 def _format_text(data: bytes, head: bytes) -> str:

@@ -12,20 +12,29 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import typer
+from msgspec import Raw
+
+if TYPE_CHECKING:
+    from router.contracts.exact_json import WrittenObject
 
 PAYLOAD = "Text or JSON; @FILE reads a file, - standard input."
 
 
-def read_payload(text: str) -> Any:
-    """Return JSON if it is JSON, else text, else bytes."""
+def read_payload(text: str) -> Raw | str | bytes:
+    """Return JSON as it stands if it is JSON, so that it is sent on with every digit; else text, else bytes."""
     from router.contracts.codec import value_of
+    from router.contracts.exact_json import require_json
 
     data = _read_content(text, "--payload")
-    return _parse_json_or(data, value_of(data))
+    try:
+        require_json(data)
+    except ValueError:
+        return value_of(data)
+    return Raw(data)
 
 
 def read_raw_payload(text: str) -> Any:
@@ -42,7 +51,7 @@ def read_text_payload(text: str) -> Any:
     value = read_payload(text)
     if isinstance(value, bytes):
         raise typer.BadParameter("is neither JSON nor UTF-8 text", param_hint="--payload")
-    return value
+    return value if isinstance(value, str) else _parse_json_or(bytes(value), bytes(value).decode())
 
 
 def read_prompt(text: str) -> str | bytes:
@@ -60,6 +69,28 @@ def read_json(text: str, option: str) -> Any:
         return orjson.loads(data)
     except orjson.JSONDecodeError as exc:
         raise typer.BadParameter(describe_mark(data) or f"is not JSON: {exc}", param_hint=option) from None
+
+
+def read_foreign(text: str, option: str) -> Raw:
+    """Read the JSON of a payload that is sent on as it stands, with every digit."""
+    from router.contracts.exact_json import require_json
+
+    data = _read_content(text, option)
+    try:
+        require_json(data)
+    except ValueError as exc:
+        raise typer.BadParameter(f"is not JSON: {exc}", param_hint=option) from None
+    return Raw(data)
+
+
+def read_foreign_object(text: str, option: str) -> WrittenObject:
+    """The same of an object."""
+    from router.contracts.exact_json import WrittenObject
+
+    try:
+        return WrittenObject(bytes(read_foreign(text, option)))
+    except TypeError:
+        raise typer.BadParameter("is not a JSON object", param_hint=option) from None
 
 
 def read_object(text: str, option: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from router.contracts.exact_json import dump_json
 from router.core.masking import printable as printable  # noqa: PLC0414 - where commands look for it
 
 if TYPE_CHECKING:
@@ -70,9 +71,9 @@ def format_json(value: object, option: int = 0) -> str:
     """Return the value as JSON. Characters that steer a terminal become JSON escapes, so a program reads the same value."""
     option |= orjson.OPT_NON_STR_KEYS
     try:
-        text = orjson.dumps(value, option=option, default=str).decode()
+        text = dump_json(value, option, str).decode()
     except orjson.JSONEncodeError:  # the name of a file, or a word of the command line, that is no UTF-8
-        text = orjson.dumps(_replace_surrogates(value), option=option, default=str).decode()
+        text = dump_json(_replace_surrogates(value), option, str).decode()
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)

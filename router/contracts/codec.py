@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import re
 from array import array
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from itertools import accumulate
@@ -18,6 +19,7 @@ from typing import Any
 import msgspec
 import orjson
 
+from router.contracts.exact_json import WrittenNumber, WrittenObject, dump_json, load_json, require_json
 from router.contracts.malformed import PAYLOAD_TOO_LARGE, SCHEMA_VALIDATION_FAILED, STAGE_DECODE, STAGE_SIZE, Malformed
 
 MAX_PAYLOAD_BYTES = 1024 * 1024
@@ -56,8 +58,34 @@ def read_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int =
         raise refuse_json(data) from exc
 
 
-def check_limits(data: bytes, max_bytes: int, max_depth: int) -> None:
-    """Raises Malformed for bytes that are too many, or nest too deep: nothing is parsed before."""
+def read_foreign_object(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
+    """`read_object` of what holds a payload that is not ours: its numbers as `exact_json` reads them."""
+    value = read_foreign_value(data, max_bytes, max_depth)
+    if type(value) is not dict:
+        raise Malformed(SCHEMA_VALIDATION_FAILED, "Payload is not a JSON object", STAGE_DECODE)
+    return value
+
+
+def read_foreign_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> Any:
+    """`read_value` of a payload that is not ours (`exact_json.load_json`)."""
+    check_limits(data, max_bytes, max_depth)
+    try:
+        return load_json(data)
+    except ValueError as exc:
+        raise refuse_json(data) from exc
+
+
+def require_foreign_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> None:
+    """`read_foreign_value` for the refusal alone."""
+    check_limits(data, max_bytes, max_depth)
+    try:
+        require_json(data)
+    except ValueError as exc:
+        raise refuse_json(data) from exc
+
+
+def check_limits(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> None:
+    """Raises Malformed for more bytes, or deeper JSON, than is allowed."""
     if len(data) > max_bytes:
         raise oversized_payload(len(data), max_bytes)
     is_small = (
@@ -85,12 +113,20 @@ def describe_unreadable(data: bytes, exc: Exception) -> str:
     return str(exc) if mark is None else f"it {mark}"
 
 
-def write_value(value: object, option: int | None = None) -> bytes:
-    """A value as JSON. Raises TypeError for one that is none; ValueError for NaN and infinity, which orjson writes as null."""
-    data = orjson.dumps(value, option=option)
+def write_value(value: object, option: int | None = None, default: Callable[[Any], Any] | None = None) -> bytes:
+    """A value as JSON, whole numbers of any length. Raises TypeError for one that is none, ValueError for NaN and infinity,
+    which orjson writes as null. `default`: for what `exact_json.dump_json` does not know.
+    """
+    data = dump_json(value, option, default)
     if b"null" in data and not is_finite(value):
         raise ValueError("NaN and infinity are no JSON")
     return data
+
+
+def write_object(value: Mapping[str, object]) -> bytes:
+    """An object as JSON, one that was read as it stood. Raises as `write_value` does."""
+    text = value.text if isinstance(value, WrittenObject) else None
+    return write_value(value) if text is None else text
 
 
 def _has_more_openings(data: bytes, most: int) -> bool:
@@ -177,7 +213,7 @@ def bytes_of(text: str, payload_encoding: str | None = None) -> bytes:
 def is_finite(value: object) -> bool:
     """Of a value that orjson has written, so it is no deeper than orjson allows."""
     if isinstance(value, float):
-        return isfinite(value)
+        return isfinite(value) or isinstance(value, WrittenNumber)
     if isinstance(value, dict):
         return all(map(is_finite, value.values()))
     if isinstance(value, list | tuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -23,6 +23,7 @@ from router.core import ids
 from router.core.masking import MASK, is_masked_key, shorten
 from router.core.message import Effect, Message
 from router.core.outcome import VALIDATION_FAILED, Fault
+from router.core.repeated_headers import tell_headers
 
 WORKER_DEAD_LETTER_SUBJECTS = ("caf.exec.dlq.v1", UNREAD_SUBJECT)  # dead letters of workers: assignments given up, and unreadable ones
 DEFAULT_SUBJECT_PATTERN = "{original_subject}.dlq"
@@ -149,8 +150,15 @@ def _fit(body: dict[str, Any], message: Message, msg_id: str, payload_bytes: int
 
 
 def _shell(message: Message, msg_id: str) -> dict[str, Any]:
-    headers = {_text(name): MASK if is_masked_key(name) else _text(value) for name, value in message.headers.items()}
+    headers = {_text(name): _header(name, value) for name, value in tell_headers(message.headers).items()}
     return {"id": msg_id, "subject": _text(message.subject), "headers": headers}
+
+
+def _header(name: str, value: str | Sequence[str]) -> str | list[str]:
+    """A list where the message has it several times."""
+    if not isinstance(value, str):
+        return [_text(MASK if is_masked_key(name) else one) for one in value]
+    return MASK if is_masked_key(name) else _text(value)
 
 
 def _payload(message: Message) -> dict[str, str]:

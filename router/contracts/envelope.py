@@ -13,9 +13,11 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
+import orjson
 from msgspec import Meta, Struct
 
-from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, read_object
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, read_foreign_object, read_object, write_object
+from router.contracts.exact_json import WrittenObject, may_lose_digits
 from router.contracts.malformed import (
     SCHEMA_VALIDATION_FAILED,
     STAGE_SCHEMA,
@@ -72,6 +74,11 @@ class MessageEnvelope(Struct, frozen=True, kw_only=True):
     idempotency_key: Key
 
     @property
+    def payload_json(self) -> bytes:
+        """The payload as it came, or as it will be sent: with every digit of a decimal that a float does not hold."""
+        return write_object(self.payload)
+
+    @property
     def created_at(self) -> datetime:
         """The timestamp, cut to microseconds."""
         return datetime.fromisoformat(self.timestamp)
@@ -81,8 +88,12 @@ _FIELDS = {field.name: field for field in msgspec.structs.fields(MessageEnvelope
 
 
 def envelope_bytes(envelope: MessageEnvelope) -> bytes:
-    """The envelope as it is sent: all ten fields, null where a link is absent."""
-    return msgspec.json.encode(envelope)
+    """The envelope as it is sent: all ten fields, null where a link is absent. Raises Malformed: its payload is no JSON."""
+    fields = {name: getattr(envelope, name) for name in _FIELDS}
+    try:
+        return orjson.dumps({**fields, "payload": orjson.Fragment(write_object(envelope.payload))})
+    except (TypeError, ValueError) as exc:
+        raise Malformed(SCHEMA_VALIDATION_FAILED, f"the envelope cannot be written as JSON: {exc}", STAGE_SCHEMA) from exc
 
 
 def read_envelope(
@@ -94,7 +105,7 @@ def read_envelope(
     The version is looked at first: of one that is not in `versions` nothing else is known, so it is VERSION_UNSUPPORTED
     whatever the other fields are.
     """
-    body = read_object(data, max_bytes, max_depth)
+    body = read_foreign_object(data, max_bytes, max_depth)
     version = body.get("schema_version")
     if version is None or version == "":
         raise missing_field("schema_version", "schema_version")
@@ -103,7 +114,15 @@ def read_envelope(
     if version not in versions:
         supported = ", ".join(sorted(versions))
         raise Malformed(VERSION_UNSUPPORTED, f"Unsupported schema_version: supported is {supported}", STAGE_VERSION, "schema_version")
-    return _convert(body)
+    envelope = _convert(body)
+    if (written := read_written_payload(data)) is not None:
+        msgspec.structs.force_setattr(envelope, "payload", written)
+    return envelope
+
+
+def read_written_payload(data: bytes) -> WrittenObject | None:
+    """The payload with its text; None: floats hold each number in these bytes, so it says all. They were read before."""
+    return WrittenObject(bytes(_decode_payload(data).payload)) if may_lose_digits(data) else None
 
 
 def extract_envelope_ids(data: bytes) -> dict[str, str]:
@@ -114,6 +133,13 @@ def extract_envelope_ids(data: bytes) -> dict[str, str]:
         return {}
     found = {"message_id": body.get("message_id"), "trace_id": body.get("correlation_id")}
     return {name: value for name, value in found.items() if isinstance(value, str) and ids.is_opaque(value)}
+
+
+class _PayloadPart(Struct):
+    payload: msgspec.Raw
+
+
+_decode_payload = msgspec.json.Decoder(_PayloadPart).decode
 
 
 def _convert(body: Mapping[str, object]) -> MessageEnvelope:

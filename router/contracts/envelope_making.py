@@ -14,6 +14,7 @@ from hashlib import sha256
 import orjson
 
 from router.contracts.canonical import canonical_json
+from router.contracts.codec import write_object
 from router.contracts.envelope import ENVELOPE_VERSION, MessageEnvelope, read_envelope
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_SCHEMA, Malformed, invalid_field
 
@@ -44,12 +45,11 @@ def make_envelope(
         "timestamp": timestamp or _format_now(),
         "actor_id": actor_id,
         "actor_kind": actor_kind,
-        "payload": payload,
         "idempotency_key": idempotency_key or key,
     }
     try:
-        data = orjson.dumps(body)
-    except orjson.JSONEncodeError as exc:  # an integer above 64 bits, text with a lone surrogate
+        data = orjson.dumps({**body, "payload": orjson.Fragment(write_object(payload))})
+    except TypeError as exc:  # text with a lone surrogate
         raise Malformed(SCHEMA_VALIDATION_FAILED, f"the envelope cannot be written as JSON: {exc}", STAGE_SCHEMA) from exc
     return read_envelope(data)
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Set
-from decimal import Decimal
 from typing import Any, NoReturn
 
 import msgspec
@@ -27,8 +26,8 @@ from router.contracts.codec import (
     check_limits,
     drop_strings,
     has_digits,
-    is_finite,
     refuse_json,
+    write_value,
 )
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_DECODE, Malformed
 
@@ -90,13 +89,7 @@ def read_raw(data: bytes) -> RawJson | None:
 
 def write_payload(value: object) -> bytes:
     """A value as JSON. Raises TypeError for one that JSON has not, ValueError for NaN and infinity."""
-    try:
-        data = orjson.dumps(value, default=_write_raw)
-    except orjson.JSONEncodeError:
-        data = orjson.dumps(_keep_numbers(value), default=_write_raw)
-    if _NULL in data and not is_finite(value):
-        raise ValueError("NaN and infinity are no JSON")
-    return data
+    return write_value(value, default=_write_raw)
 
 
 def payload_of(data: bytes) -> RawJson | bytes:
@@ -176,19 +169,6 @@ def _write_raw(value: object) -> orjson.Fragment:
     if read_raw(value.data) is None:
         raise TypeError("a RawJson holds bytes that are no JSON")
     return orjson.Fragment(value.data)
-
-
-def _keep_numbers(value: object) -> Any:
-    """The same with numbers that orjson does not write as their digits; what else it refused it refuses again."""
-    if isinstance(value, dict):
-        return {name: _keep_numbers(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_keep_numbers(part) for part in value]
-    if type(value) is int and not LEAST_INTEGER <= value <= MOST_INTEGER:
-        return orjson.Fragment(str(value))
-    if isinstance(value, Decimal) and value.is_finite():
-        return orjson.Fragment(str(value))
-    return value
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -7,6 +7,10 @@ Of two spellings the exact one holds. Names of the server (`Nats-*`) are exact, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from router.core.repeated_headers import collect_headers, list_lines
+
 READ_HEADERS = frozenset(
     {
         *("trace_id", "tenant_id", "version", "traceparent", "tracestate", "cp_phase"),
@@ -23,11 +27,9 @@ def restore_case(headers: dict[str, str]) -> dict[str, str]:
     unread = headers.keys() - READ_HEADERS  # nearly always names of the server or of the sender's own
     if not any(name.lower() in _BY_ANY_CASE for name in unread):
         return headers
-    restored: dict[str, str] = {}
-    for name, value in headers.items():
-        exact = _BY_ANY_CASE.get(name.lower(), name)
-        if exact not in headers or exact == name:
-            restored.setdefault(exact, value)
-        else:
-            restored[name] = value  # the exact spelling is there too, and holds
-    return restored
+    return collect_headers((_restore_name(name, headers), value) for name, value in list_lines(headers))
+
+
+def _restore_name(name: str, headers: Mapping[str, str]) -> str:
+    exact = _BY_ANY_CASE.get(name.lower(), name)
+    return name if exact in headers else exact  # where the exact spelling is there too, it holds

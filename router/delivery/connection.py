@@ -29,6 +29,7 @@ from nats.protocol.parser import PERMISSIONS_ERR
 from router.core.cancellation import preserve_cancellation
 from router.core.clock import steady
 from router.core.ids import random_tokens
+from router.core.repeated_headers import RepeatedHeaders, list_lines
 from router.delivery import denials, tls
 from router.delivery.frame_parser import FrameParser, Headers, PlainFrames, TakeFrames, parse_head
 from router.delivery.reconnecting import ReconnectingClient
@@ -396,7 +397,7 @@ def head_of(headers: Mapping[str, str]) -> bytes:
 def open_head_of(headers: Mapping[str, str]) -> bytes:
     """`head_of` without the empty line at its end: the caller adds header lines, and that line."""
     block = "NATS/1.0\r\n"
-    for name, value in headers.items():
+    for name, value in list_lines(headers) if type(headers) is RepeatedHeaders else headers.items():
         block += f"{name}: {value if value.isprintable() else _LINE_BREAKS.sub(' ', value)}\r\n"
     return block.encode("utf-8", "replace")
 

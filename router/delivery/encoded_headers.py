@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from router.core.repeated_headers import replace_headers
 from router.delivery.connection import head_of, open_head_of
 
 MESSAGE_ID = "Nats-Msg-Id"
@@ -26,7 +27,7 @@ class EncodedHeaders(dict[str, str]):
 def head_with_id(headers: Mapping[str, str], message_id: str) -> bytes:
     """`head_of` these headers and a `Nats-Msg-Id`, which replaces one of theirs."""
     if MESSAGE_ID in headers or not message_id.isprintable():
-        return head_of({**headers, MESSAGE_ID: message_id})
+        return head_of(replace_headers(headers, {MESSAGE_ID: message_id}))
     id_line = f"{MESSAGE_ID}: {message_id}\r\n\r\n"
     if not headers:  # as a usage event's
         return f"NATS/1.0\r\n{id_line}".encode("utf-8", "replace")

@@ -18,6 +18,7 @@ from nats.errors import ProtocolError
 from nats.protocol.parser import Parser
 
 from router.core.header_names import READ_HEADERS, restore_case
+from router.core.repeated_headers import collect_headers
 
 Headers = dict[str, str]
 
@@ -129,7 +130,8 @@ _Stray = tuple[tuple[int, bytes, bytes, bytes, bytes], int]  # the arguments of 
 
 
 def parse_head(raw: bytes) -> Headers | None:
-    """A header block as a dict; it never raises. The first of equal names wins, as in the server's deduplication.
+    """A header block as a dict; it never raises. The first of equal names wins, as in the server's deduplication;
+    the others stand beside it (`core.repeated_headers`).
 
     A name that Router reads stands there as Router writes it, whatever case the sender chose (`core.header_names`)."""
     text = raw.decode("utf-8", "replace")
@@ -191,14 +193,13 @@ TakeFrames = Callable[[PlainFrames, bytes, int], int]  # reads a chunk from an o
 
 
 def _parse_odd_head(text: str) -> Headers | None:
+    return collect_headers(_read_odd_lines(text)) or None
+
+
+def _read_odd_lines(text: str) -> Iterator[tuple[str, str]]:
     first, *lines = text.split("\r\n")
-    out: Headers = {}
-    if len(first) > 8 and (status := first[8:].split(None, 1)):
-        out["Status"] = status[0]
-        if len(status) > 1:
-            out["Description"] = status[1]
+    yield from zip(("Status", "Description"), first[8:].split(None, 1), strict=False)
     for line in lines:
         name, colon, value = line.partition(":")
         if colon:
-            out.setdefault(name, value.strip())
-    return out or None
+            yield name, value.strip()

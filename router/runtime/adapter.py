@@ -31,7 +31,8 @@ NO_FILTERS: tuple[str, ...] = ()
 class Outgoing(Struct, frozen=True, gc=False):
     """A message to publish once `apply` is committed. The runtime sets its id, trace, span and cause.
 
-    `ts`: None = the logical time of the envelope that caused it.
+    `payload`: any JSON value; `Raw(envelope.payload_json)` sends on every digit that came. `ts`: None = the logical time of the
+    envelope that caused it.
     """
 
     subject: str

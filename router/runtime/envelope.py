@@ -13,13 +13,15 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 import orjson
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from router.contracts import headers as contract
-from router.contracts.codec import MAX_PAYLOAD_BYTES, read_object
+from router.contracts.codec import MAX_PAYLOAD_BYTES, read_foreign_object
+from router.contracts.exact_json import dump_json, load_json, load_written, may_lose_digits
 from router.contracts.first_stored import first_stored_ms
 from router.contracts.malformed import invalid_field, missing_field
 from router.core import ids
@@ -41,11 +43,20 @@ class Envelope(Struct, frozen=True, kw_only=True, gc=False):
     span_id: str
     payload: Any
     causation_id: str | None = None
+    written: bytes | None = None  # the payload's JSON, where floats do not hold each number of it
 
     @property
     def canonical(self) -> bytes:
         """JSON with sorted names and without absent fields: equal content gives equal bytes."""
-        return orjson.dumps(self.to_json(), option=orjson.OPT_SORT_KEYS)
+        body = self.to_json()
+        if self.written is not None:
+            body["payload"] = Raw(self.written)
+        return dump_json(body, orjson.OPT_SORT_KEYS)
+
+    @property
+    def payload_json(self) -> bytes:
+        """The payload with every digit that came, names sorted."""
+        return self.written if self.written is not None else dump_json(self.payload, orjson.OPT_SORT_KEYS)
 
     def to_json(self) -> dict[str, Any]:
         body = {
@@ -63,7 +74,8 @@ class Envelope(Struct, frozen=True, kw_only=True, gc=False):
 
 def read_envelope(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES) -> Envelope:
     """Read the envelope in a message. Raises Malformed, which names the field; limits are checked before parsing."""
-    body = read_object(message.data, max_bytes)
+    body = read_foreign_object(message.data, max_bytes)
+    payload = {} if body.get("payload") is None else body["payload"]
     key = _text(body, "idempotency_key", MAX_KEY) or _message_id(message.headers) or _place_of(message)
     trace, span = _id(body, "trace_id"), _id(body, "span_id")
     if trace is None or span is None:
@@ -75,14 +87,23 @@ def read_envelope(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES) -> Envel
         ts=_ts(body, message),
         trace_id=trace,
         span_id=span,
-        payload=payload if (payload := body.get("payload")) is not None else {},
+        payload=payload,
         causation_id=_text(body, "causation_id", MAX_KEY),
+        written=_read_written(message.data, payload),
     )
 
 
 def stored_envelope(content: bytes) -> Envelope:
     """Read what `canonical` wrote."""
-    return Envelope(**orjson.loads(content))
+    body = load_json(content)
+    return Envelope(**body, written=_read_written(content, body["payload"]))
+
+
+def _read_written(data: bytes, payload: object) -> bytes | None:
+    if not may_lose_digits(data):
+        return None
+    written = dump_json(load_written(data).get("payload"), orjson.OPT_SORT_KEYS)
+    return written if written not in (dump_json(payload, orjson.OPT_SORT_KEYS), b"null") else None
 
 
 def derive_ids(*parts: str) -> tuple[str, str]:
@@ -112,12 +133,16 @@ def _ts(body: Mapping[str, Any], message: Message) -> Ts:
             return first_stored_ms(message)  # a replay says it too
         case bool():
             raise invalid_field("ts", "ts", "a number or a text")
-        case int() | float():
+        case int() | float() if _is_bounded(value):
             return value
         case str() if ids.is_opaque(value):
             return value
         case _:
-            raise invalid_field("ts", "ts", "a number, or 1..128 printable ASCII characters without spaces")
+            raise invalid_field("ts", "ts", "a number that a double or 64 bits hold, or 1..128 printable ASCII characters without spaces")
+
+
+def _is_bounded(value: float) -> bool:
+    return isfinite(value) if isinstance(value, float) else -(1 << 63) <= value < 1 << 64
 
 
 def _id(body: Mapping[str, Any], name: str) -> str | None:

@@ -9,6 +9,7 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from router.contracts.exact_json import load_written
 from router.core.errors import Misconfigured
 from router.runtime import schema
 from router.runtime.database import open_read_only
@@ -48,7 +49,7 @@ class ListedEvent(Struct, frozen=True):
         return str(orjson.loads(self.content)["type"])
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "content": orjson.loads(self.content)}
+        return {**asdict(self), "content": load_written(self.content)}
 
 
 def list_newest_events(path: Path, wanted: EventFilter, limit: int) -> list[ListedEvent]:

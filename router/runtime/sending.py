@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
-
+from router.contracts.exact_json import dump_json
 from router.core import ids
 from router.core.clock import now_ms
 from router.core.errors import Misconfigured
@@ -28,6 +27,6 @@ def subject_of(text: str, topology: AgentTopology) -> str:
 
 def command_of(subject: str, kind: str, payload: Any, key: str) -> Effect:
     """Build the message; its key is its id, so the stream stores it once, however often it is sent. Raises Malformed."""
-    data = orjson.dumps({"idempotency_key": key, "type": kind, "payload": payload})
+    data = dump_json({"idempotency_key": key, "type": kind, "payload": payload})
     read_envelope(Message(subject, data, {}, "", "", 0, now_ms() * 1_000_000, 1, ""))
     return Effect(subject, data, key)

@@ -16,6 +16,7 @@ import orjson
 from msgspec import Struct
 
 from router.contracts.codec import write_value
+from router.contracts.exact_json import load_json, load_written
 from router.core.errors import Poison
 from router.runtime.database import open_read_only
 from router.runtime.rows import Memory
@@ -46,7 +47,7 @@ class StateTransaction:
             value = self._kept[name]
         else:
             value = self._stored(name)
-        return default if value is None else orjson.loads(value)
+        return default if value is None else load_json(value)
 
     def put(self, name: str, value: Any) -> None:
         _check_text(name)
@@ -101,6 +102,6 @@ def list_state_entries(path: Path, *, name: str | None = None, prefix: str | Non
     """Sorted by name; None: any. Raises Misconfigured, StoreFailed."""
     with open_read_only(path) as db:
         return [
-            StateEntry(agent, key, orjson.loads(value))
+            StateEntry(agent, key, load_written(value))
             for agent, key, value in db.execute(_QUERY, {"name": name, "prefix": prefix, "limit": limit})
         ]

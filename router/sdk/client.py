@@ -99,7 +99,8 @@ class Client(ProviderCalls):
         timeout: float = 5.0,  # noqa: ASYNC109 - a request's deadline is part of asking
         attempts: int = 1,
     ) -> Answer:
-        """Ask for a decision (docs/reference/contracts.md#decide-requests, form a). `payload` is any JSON value, or bytes.
+        """Ask for a decision (docs/reference/contracts.md#decide-requests, form a). `payload` is any JSON value, or bytes;
+        `msgspec.Raw` is JSON as it stands.
 
         `request_id` makes it the same request when it is asked again, for ten minutes: the same decision, no second
         side effect. `timeout`: seconds that each of `attempts` waits; an attempt is the same message again. While the broker is away, it

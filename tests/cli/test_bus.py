@@ -13,6 +13,7 @@ import pytest
 
 from router.contracts.envelope_schema import envelope_schema
 from router.sdk.bus import Bus
+from tests.support.any_json import read_exactly
 from tests.support.bus import EXAMPLE, a_bus, an_envelope, read_bus_stream, run_consumer, wait_until_settled
 from tests.support.cli import COMMAND, CommandResult, call_command_async, clean_environment, router, table_words
 from tests.support.waiting import until
@@ -42,6 +43,17 @@ async def test_an_event_is_published_and_again_it_is_the_same(bus: Bus, prefix: 
     (found,) = await read_bus_stream(bus, "events")
     assert orjson.loads(found.data)["payload"] == {"loop_id": "loop_1"}
     assert (await _run(bus, "publish", "LoopPaused")).status == 0
+
+
+async def test_a_payload_is_published_and_shown_with_every_digit(bus: Bus) -> None:
+    payload = b'{"n":18446744073709551616,"m":0.1234567890123456789012345,"r":1.0,"e":1E5}'
+    assert (await _run(bus, "publish", "LoopCreated", "--payload", "@-", given=payload)).status == 0
+    envelope = orjson.dumps({**EXAMPLE, "payload": orjson.Fragment(payload)})
+    assert (await _run(bus, "publish", "--file", "-", given=envelope)).status == 0
+    assert [read_exactly(one.data)["payload"] for one in await read_bus_stream(bus, "events")] == [read_exactly(payload)] * 2
+    lines = (await _run(bus, "tail", "--no-follow", "--json")).out.splitlines()
+    assert [read_exactly(line)["message"]["payload"] for line in lines] == [read_exactly(payload)] * 2
+    assert (await _run(bus, "tail", "--no-follow")).out.count("0.1234567890123456789012345") == 2
 
 
 async def test_a_whole_envelope_and_a_command_are_published(bus: Bus, prefix: str) -> None:

@@ -1,6 +1,7 @@
 """Dead letters mended in the console: replayed, edited, discarded, each once and with its audit event; and what is refused."""
 
 import asyncio
+import html
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from router.delivery.stream_reader import open_reader
 from router.operations.audit import read_audit
 from router.operations.deadletters import ReplayReport
 from router.services.extension_store import ExtensionStore
+from tests.support.any_json import SAMPLES, iterate_json, read_exactly, write_object
 from tests.support.console import HOSTILE, Console, a_console, console_settings, store_dead_letter
 from tests.support.console_login import ADMIN_KEY, CHEAP, PASSWORD, Browser, write_users
 from tests.support.waiting import until
@@ -140,6 +142,27 @@ async def test_an_edited_copy_is_sent_in_place_of_the_original(console: Console,
     await follow(browser, await browser.submit("/dead-letters/1/edit", "/dead-letters/1/replay", edited))
     assert await read_payloads(jetstream, settings.streams.decide.name) == [b'{"n":2}']
     assert {one.command for one in await list_audit(jetstream, settings)} == {"dlq replay --edit"}
+
+
+async def test_an_edited_copy_keeps_every_digit_that_was_not_edited(console: Console, settings: Settings, jetstream: JetStream) -> None:
+    browser = await open_console(console)
+    payloads = [*iterate_json(12, 1, write_object), b'{"all":[%b]}' % b",".join(SAMPLES.values())]
+    failed = [b'{"tenant":"wrong","body":%b}' % payload for payload in payloads]
+    for number, data in enumerate(failed, start=1):
+        await store_dead_letter(jetstream, settings, data)
+        page = await browser.read(f"/dead-letters/{number}/edit")
+        text = html.unescape(page.partition("<textarea")[2].partition(">")[2].partition("</textarea>")[0]).removeprefix("\n")
+        edited = {"payload": text.replace("wrong", "right").replace("\n", "\r\n"), "is_json": "yes"}
+        await follow(browser, await browser.submit(f"/dead-letters/{number}/edit", f"/dead-letters/{number}/replay", edited))
+    sent = await read_payloads(jetstream, settings.streams.decide.name)
+    assert [read_exactly(one) for one in sent] == [{"tenant": "right", "body": read_exactly(payload)} for payload in payloads]
+    assert sent[-1] == b'{"tenant":"right","body":{"all":[%b]}}' % b",".join(SAMPLES.values()).replace(SAMPLES["spaces"], b'{"a":[1,2.50]}')
+
+
+async def test_the_page_of_a_dead_letter_shows_every_digit(console: Console, settings: Settings, jetstream: JetStream) -> None:
+    await store_dead_letter(jetstream, settings, b'{"n":18446744073709551616,"m":0.1234567890123456789012345}')
+    page = await console.read("/dead-letters/1")
+    assert ("18446744073709551616" in page, "0.1234567890123456789012345" in page) == (True, True)
 
 
 async def test_a_discard_needs_a_word_and_leaves_its_note(console: Console, settings: Settings, jetstream: JetStream) -> None:

@@ -24,6 +24,7 @@ from router.contracts.codec import read_object, read_value
 from router.contracts.dead_letter import build_dead_letter
 from router.contracts.envelope import envelope_bytes, extract_envelope_ids
 from router.contracts.envelope import read_envelope as read_bus_envelope
+from router.contracts.exact_json import dump_json
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.extension import InvalidExtensionMessage, read_processor_answer, read_validator_answer
 from router.contracts.extension import read_request as read_extension_request
@@ -343,9 +344,7 @@ DECODERS: dict[str, Decoder] = {
     "dead letter": Decoder(
         _seeds(a_dead_letter().data, a_dead_letter(a_failed_message(b"\xff")).data, a_result().data, headers=CONTRACT), _letter
     ),
-    "dead letter, exported": Decoder(
-        _seeds(a_dead_letter().data), lambda data, headers: orjson.dumps(as_full_fields(_letter(data, headers)))
-    ),
+    "dead letter, exported": Decoder(_seeds(a_dead_letter().data), lambda data, headers: dump_json(as_full_fields(_letter(data, headers)))),
     "payload, shown and edited": Decoder(_seeds(RICH, b"\xff"), lambda data, _: (format_bytes(data), opened_in_an_editor(data))),
     "message of the bus, shown": Decoder(_seeds(envelope_bytes(an_envelope())), lambda data, _: tail_line(a_stored_dead_letter(data))),
     "advisory": Decoder(

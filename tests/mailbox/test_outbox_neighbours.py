@@ -135,7 +135,7 @@ async def _left(dsn: str, count: int) -> bool:
     [
         {"payload": "x" * MAX_PAYLOAD_BYTES},
         {"payload": Raw(b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1))},
-        {"payload": {"n": 2**64}},
+        {"payload": {"n": 10**400}},
         {"payload": Raw(b"NaN")},
         {"payload": Raw(b"1e999")},
         {"payload": "\x00"},

@@ -8,11 +8,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from router import Client
+from router.contracts.malformed import Malformed
 from router.core.errors import BrokerRefused, BrokerUnavailable, RouterError, Unanswered
 from router.delivery.connection import Connection
 from router.delivery.first_connection import connect
+from router.sdk.client import _body
 from tests.support.service import Running, a_router, settings_for
 
 ASKED: dict[str, Any] = {"tenant_id": "acme", "message_type": "chat", "payload": "hello"}
@@ -63,6 +66,14 @@ async def test_two_tenants_may_use_the_same_request_id_at_once(client: Client) -
     """Within the duplicate window the stream would drop a second message with the same message id."""
     both = await asyncio.gather(*(client.decide(**{**ASKED, "tenant_id": tenant}, request_id="same") for tenant in ("acme", "globex")))
     assert all(answer.ok for answer in both)
+
+
+def test_a_payload_of_long_numbers_is_sent_with_every_digit() -> None:
+    assert b'"payload":18446744073709551616}' in _body("acme", "chat", 2**64, {})
+    assert b'"payload":0.10000000000000000001}' in _body("acme", "chat", Raw(b"0.10000000000000000001"), {})
+    for no_json in (Raw(b"{"), float("nan"), {1, 2}):
+        with pytest.raises(Malformed):
+            _body("acme", "chat", no_json, {})
 
 
 async def test_bytes_are_a_payload_too(client: Client) -> None:

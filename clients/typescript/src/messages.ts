@@ -458,10 +458,10 @@ export interface DeadLetter {
     id: string;
     subject: string;
     /**
-     * text by name
+     * text by name; of a header that stood several times a list of its texts, in order
      */
     headers: {
-      [k: string]: string;
+      [k: string]: string | string[];
     };
     payload?: string;
     /**

@@ -9,7 +9,7 @@ import typer
 
 from router.cli.agent.run import make_places
 from router.cli.command import CommandSession, command
-from router.cli.option_values import read_json
+from router.cli.option_values import read_foreign
 
 
 @command()
@@ -34,7 +34,7 @@ async def send(
 
     whole = subject_of(subject, make_places(session.settings))
     type_ = kind if kind is not None else whole.rpartition(".")[2]
-    made = command_of(whole, type_, read_json(payload, "--payload"), key if key is not None else uuid4().hex)
+    made = command_of(whole, type_, read_foreign(payload, "--payload"), key if key is not None else uuid4().hex)
     stored = await (await session.open_jetstream()).publish(made.subject, made.data, {MESSAGE_ID: made.id})
     fields = {"key": made.id, "subject": made.subject, "stream": stored["stream"], "sequence": stored["seq"]}
     is_duplicate = bool(stored.get("duplicate"))

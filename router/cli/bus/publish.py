@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from router.cli.command import CommandSession, command
-from router.cli.option_values import read_bytes, read_object
+from router.cli.option_values import read_bytes, read_foreign_object
 
 Payload = Annotated[str | None, typer.Option(help="A JSON object; @FILE reads a file, @- standard input. Default: {}.", metavar="JSON")]
 Id = Annotated[str | None, typer.Option("--id", help="The event's own id: the same one again is the same message. Default: a new one.")]
@@ -49,7 +49,7 @@ async def publish(
     else:
         envelope = make_envelope(
             message_type or "",
-            read_object("{}" if payload is None else payload, "--payload"),
+            read_foreign_object("{}" if payload is None else payload, "--payload"),
             message_id=message_id or f"evt_{uuid.uuid4().hex}",
             actor_id=actor or "router-cli",
             actor_kind=actor_kind or "HUMAN",

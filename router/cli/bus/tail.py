@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import orjson
 import typer
 
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
 from router.cli.formatting import format_bytes
 from router.cli.output import print_json_lines, printable
-from router.contracts.codec import read_value
+from router.contracts.codec import check_limits
+from router.contracts.exact_json import dump_json, load_written
 from router.contracts.malformed import Malformed
 
 if TYPE_CHECKING:
@@ -67,13 +67,14 @@ def _format_line(one: StoredMessage) -> str:
     when, body = one.time[11:23], _decode_body(one.data)
     if not isinstance(body, dict) or "message_type" not in body:
         return f"{one.sequence:>6}  {when}  {printable(one.subject)}  {format_bytes(one.data)}"
-    payload = printable(orjson.dumps(body.get("payload")).decode())
+    payload = printable(dump_json(body.get("payload")).decode())
     what = printable(f"{body['message_type']}  {body.get('message_id')}  {body.get('actor_kind')} {body.get('actor_id')}")
     return f"{one.sequence:>6}  {when}  {printable(one.subject)}  {what}  {payload}"
 
 
 def _decode_body(data: bytes) -> object:
     try:
-        return read_value(data, len(data))
-    except Malformed:  # also if it is nested too deep to be written again
+        check_limits(data, len(data))
+        return load_written(data)
+    except (Malformed, ValueError):  # also if it is nested too deep to be written again
         return data.decode("utf-8", "replace")

@@ -181,13 +181,16 @@ def _mask(found: StoredMessage) -> dict[str, Any]:
     """The message without the values of masked names. A payload that is no JSON object or list is described, not shown."""
     from router.contracts.masked_payload import describe_payload
     from router.core.masking import mask_secrets
+    from router.core.repeated_headers import tell_headers
 
-    headers = mask_secrets(found.headers)
+    headers = mask_secrets(tell_headers(found.headers))
     return {"subject": found.subject, "stored": found.time, "bytes": len(found.data), "headers": headers, **describe_payload(found.data)}
 
 
 def _print_message(fields: Mapping[str, Any]) -> None:
     import orjson
+
+    from router.contracts.exact_json import dump_json
 
     out = open_console()
     out.print(build_grid((name, value) for name, value in fields.items() if name not in ("headers", "payload")))
@@ -195,4 +198,4 @@ def _print_message(fields: Mapping[str, Any]) -> None:
     out.print(build_grid(fields["headers"].items()))
     if "payload" in fields:
         out.print(build_heading("payload"))
-        out.print(printable(orjson.dumps(fields["payload"], option=orjson.OPT_INDENT_2).decode()))
+        out.print(printable(dump_json(fields["payload"], orjson.OPT_INDENT_2).decode()))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import orjson
-
 from router.cli import exit_codes
-from router.contracts.codec import read_value
+from router.contracts.codec import require_foreign_value
+from router.contracts.json_layout import indent, pack
 from router.contracts.malformed import Malformed
 
 
@@ -28,17 +27,21 @@ def edit_payload(data: bytes) -> bytes | None:
     if not _is_json(data):
         return saved.encode()
     try:
-        return orjson.dumps(read_value(saved.encode(), len(saved.encode())))
+        return _pack_json(saved.encode())
     except Malformed as exc:
         exit_codes.complain(f"what was saved is not JSON, so nothing is sent: {exc}")
         return None
 
 
+def _pack_json(data: bytes) -> bytes:
+    """Every number, escape and key as it stands there. Raises Malformed."""
+    require_foreign_value(data, len(data))
+    return pack(data)
+
+
 def _decode_text(data: bytes) -> str | None:
-    try:
-        return orjson.dumps(read_value(data, len(data)), option=orjson.OPT_INDENT_2).decode()
-    except Malformed:
-        pass
+    if _is_json(data):
+        return indent(data)
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -47,7 +50,7 @@ def _decode_text(data: bytes) -> str | None:
 
 def _is_json(data: bytes) -> bool:
     try:
-        read_value(data, len(data))
+        require_foreign_value(data, len(data))
     except Malformed:
         return False
     return True

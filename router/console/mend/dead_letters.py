@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-import orjson
-
 from router.console.access import FormRefused
 from router.console.mend.frame import Mend
 from router.console.mend.runs import Facts, MendRun, take_until_stopped
 from router.console.page import Sources
-from router.contracts.codec import read_value
+from router.contracts.codec import require_foreign_value
+from router.contracts.json_layout import pack
 from router.contracts.malformed import Malformed
 from router.core.errors import BrokerUnavailable, Poison
 from router.core.instants import read_instant
@@ -134,6 +133,7 @@ def _read_payload(text: str, *, is_json: bool) -> bytes:
     if not is_json:
         return data
     try:
-        return orjson.dumps(read_value(data, len(data)))
+        require_foreign_value(data, len(data))
     except Malformed as exc:
         raise Poison(f"what was written is not JSON: {exc}") from exc
+    return pack(data)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
@@ -18,7 +17,8 @@ from router.console.mend.runs import MendRun
 from router.console.page import PageNotFound
 from router.console.pages import PAGES
 from router.console.rendering import render
-from router.contracts.codec import read_value
+from router.contracts.codec import require_foreign_value
+from router.contracts.json_layout import indent
 from router.contracts.malformed import Malformed
 from router.core.errors import RouterError, describe_causes
 from router.operations.deadletters import NotReplayed, original_of, show
@@ -89,7 +89,8 @@ class MendPages:
         if len(found.data) > MAX_EDITED_BYTES:
             return "", False, f"It is larger than {MAX_EDITED_BYTES:,} bytes. {ELSEWHERE}"
         try:
-            return orjson.dumps(read_value(found.data, len(found.data)), option=orjson.OPT_INDENT_2).decode(), True, ""
+            require_foreign_value(found.data, len(found.data))
+            return indent(found.data), True, ""
         except Malformed:
             pass
         try:

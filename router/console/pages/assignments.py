@@ -7,6 +7,7 @@ import orjson
 from router.console.page import Fact, FactList, Page, PageNotFound, PageParams, Sources, TextBlock, build_command
 from router.console.pages.workers import TABS
 from router.console.table import Column, Row, Table, TableFilter
+from router.contracts.exact_json import dump_json
 from router.contracts.masked_payload import describe_payload
 from router.core import ids
 from router.delivery.buckets.assignments import StoredAssignment, find_assignment, list_assignments
@@ -68,7 +69,7 @@ async def read_assignment(sources: Sources, params: PageParams) -> Page:
         Fact("Expected", f"{decision.expected_latency_ms:g} ms, cost {decision.expected_cost:g}"),
     ]
     shown = describe_payload(bytes(found.record.assignment))
-    text = orjson.dumps(shown.get("payload", shown), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
+    text = dump_json(shown.get("payload", shown), orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
     return Page(
         title="Assignment",
         tenant=found.known.tenant_id,

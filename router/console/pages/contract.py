@@ -7,6 +7,7 @@ import orjson
 from router.console.page import Fact, FactList, InvalidAddress, Page, PageNotFound, PageParams, Sources, TextBlock, build_command
 from router.console.pages.published_contract import TABS
 from router.console.table import Column, Row, Table, TableFilter
+from router.contracts.exact_json import dump_json
 from router.contracts.header_rules import find_rule
 from router.contracts.masked_payload import describe_payload
 from router.contracts.violation import list_violation_fields
@@ -110,7 +111,7 @@ async def _read_message(jetstream: JetStream, found: StoredViolation) -> list[Fa
         return [TextBlock("The message", "", f"{event.stream} has no message {event.sequence}: it is too old, or was removed")]
     headers = mask_secrets(message.headers)
     shown = describe_payload(message.data)
-    text = orjson.dumps(shown.get("payload", shown), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
+    text = dump_json(shown.get("payload", shown), orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
     facts = [Fact(name, str(value)) for name, value in headers.items()] if isinstance(headers, dict) else []
     return [
         FactList("The message's headers", facts),

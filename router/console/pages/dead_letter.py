@@ -22,9 +22,11 @@ from router.console.page import (
     build_command,
 )
 from router.contracts import codes
+from router.contracts.exact_json import dump_json
 from router.contracts.masked_payload import describe_payload
 from router.core.legible import shorten
-from router.core.masking import mask_secrets
+from router.core.masking import MASK, is_masked_key
+from router.core.repeated_headers import list_lines
 from router.operations.deadletters import DeadLetter, show
 
 MAX_PAYLOAD_TEXT = 65_536  # characters
@@ -42,9 +44,9 @@ async def read_dead_letter(sources: Sources, params: PageParams) -> Page:
     if letter is None:
         raise PageNotFound(f"There is no dead letter {sequence} in {stream}: it was replayed or discarded, is too old, or never was.")
     lists: list[FactList | TextBlock] = [_list_error(letter), _list_way(letter)]
-    headers = mask_secrets(letter.headers)
-    if isinstance(headers, dict) and headers:
-        lists.append(FactList("Headers", [Fact(shorten(name), str(value)) for name, value in headers.items()]))
+    headers = [Fact(shorten(name), MASK if is_masked_key(name) else value) for name, value in list_lines(letter.headers)]
+    if headers:
+        lists.append(FactList("Headers", headers))
     lists.append(_describe_payload(letter))
     return Page(
         title=f"Dead letter {sequence}",
@@ -115,7 +117,7 @@ def _describe_payload(letter: DeadLetter) -> TextBlock | FactList:
         return TextBlock("Payload", "", letter.payload_note or "")
     shown = describe_payload(letter.payload)
     if "payload" in shown:
-        text = orjson.dumps(shown["payload"], option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
+        text = dump_json(shown["payload"], orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
         cut = f"; the first {MAX_PAYLOAD_TEXT:,} characters" if len(text) > MAX_PAYLOAD_TEXT else ""
         note = f"{len(letter.payload):,} bytes, values of secret names hidden{cut}"
         return TextBlock("Payload", text[:MAX_PAYLOAD_TEXT], f"{note}. {letter.payload_note}" if letter.payload_note else note)

@@ -19,6 +19,11 @@ from router.core.message import Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Fault
 
 _TEXT: Schema = {"type": "string"}
+_HEADERS: Schema = {
+    "type": "object",
+    "additionalProperties": {"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 2}]},
+    "description": "text by name; of a header that stood several times a list of its texts, in order",
+}
 _REASONS = (VALIDATION_FAILED, MAXDELIVER_EXHAUSTED, PROCESSING_ERROR)
 _STORED_NS = 1_700_000_000_000_000_000
 
@@ -174,7 +179,7 @@ def _build_validation_error() -> Schema:
 
 
 def _build_message() -> Schema:
-    fields = {"id": _TEXT, "subject": _TEXT, "headers": refer("strings")}
+    fields = {"id": _TEXT, "subject": _TEXT, "headers": _HEADERS}
     encoding: Schema = {"const": BASE64, "description": "the payload is not UTF-8"}
     return build_object({**fields, "payload": _TEXT, "payload_encoding": encoding}, tuple(fields))
 

@@ -15,10 +15,10 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-import orjson
 from msgspec import Struct
 
-from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, read_value
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, require_foreign_value
+from router.contracts.exact_json import load_json
 from router.contracts.first_stored import FIRST_STORED, first_stored_ms
 from router.contracts.headers import MESSAGE_ID, traceparent_in
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_SCHEMA, Malformed
@@ -47,7 +47,8 @@ class InboxEvent(Struct, frozen=True, gc=False):
 
     @property
     def payload(self) -> Any:
-        return orjson.loads(self.body)
+        """Whole numbers exactly, decimals as floats; `body` has every digit (docs/reference/contracts.md#payload-numbers)."""
+        return load_json(self.body)
 
 
 def read_event(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> InboxEvent | Fault:
@@ -93,7 +94,7 @@ def message_id_of(message: Message) -> str:
 
 def _unreadable(data: bytes, max_bytes: int, max_depth: int) -> Fault | None:
     try:
-        read_value(data, max_bytes, max_depth)
+        require_foreign_value(data, max_bytes, max_depth)
     except Malformed as exc:
         return exc.as_fault()
     return None

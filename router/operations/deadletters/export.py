@@ -11,8 +11,10 @@ from typing import Any
 import msgspec
 import orjson
 
-from router.contracts.codec import read_value, text_of
+from router.contracts.codec import check_limits, text_of
+from router.contracts.exact_json import dump_json, load_written
 from router.contracts.malformed import Malformed
+from router.core.repeated_headers import tell_headers
 from router.operations.deadletters.discard import Progress
 from router.operations.deadletters.parse import DeadLetter
 from router.operations.deadletters.selection import DeadLetterBatch
@@ -24,6 +26,7 @@ def as_fields(letter: DeadLetter) -> Fields:
     """Every field that is present, for programs."""
     names = (name for name in letter.__struct_fields__ if name not in ("raw", "payload"))
     fields: Fields = msgspec.to_builtins({name: getattr(letter, name) for name in names})
+    fields["headers"] = tell_headers(letter.headers)
     if letter.payload is not None:
         fields["payload"], fields["payload_encoding"] = text_of(letter.payload)
     return {name: value for name, value in fields.items() if value not in (None, {})}
@@ -32,8 +35,9 @@ def as_fields(letter: DeadLetter) -> Fields:
 def as_full_fields(letter: DeadLetter) -> Fields:
     """The same, and beside it the dead letter as it is stored; None when that is not JSON, or nests deeper than JSON can be written."""
     try:
-        stored = read_value(letter.raw, len(letter.raw))
-    except Malformed:
+        check_limits(letter.raw, len(letter.raw))
+        stored = load_written(letter.raw)
+    except (Malformed, ValueError):
         stored = None
     return {**as_fields(letter), "letter": stored}
 
@@ -43,7 +47,7 @@ async def export(chosen: AsyncIterator[DeadLetterBatch], write: Callable[[bytes]
     count = 0
     async for handful in chosen:
         for letter in handful.letters:
-            write(orjson.dumps(as_full_fields(letter), option=orjson.OPT_APPEND_NEWLINE))
+            write(dump_json(as_full_fields(letter), option=orjson.OPT_APPEND_NEWLINE))
         count += len(handful.letters)
         on_progress(handful.looked, handful.total)
     return count

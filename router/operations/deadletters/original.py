@@ -23,6 +23,7 @@ from router.core import ids
 from router.core.errors import Poison
 from router.core.masking import MASK
 from router.core.message import Effect
+from router.core.repeated_headers import keep_headers, replace_headers
 from router.delivery.api import JetStream
 from router.delivery.partitions import is_stored_as
 from router.operations.deadletters.parse import UNREADABLE, WORKERS_SUBJECTS, DeadLetter
@@ -101,7 +102,7 @@ def _rebuild(letter: DeadLetter, how: ReplayOptions, subject: str, data: bytes, 
     count = _count(given) + 1
     if count > how.max_replays:
         return NotReplayed(letter.sequence, f"it was replayed {how.max_replays} times already")
-    headers = {name: value for name, value in given.items() if _is_kept_header(name, value)} | {REPLAY_COUNT: str(count)}
+    headers = replace_headers(keep_headers(given, _is_kept_header), {REPLAY_COUNT: str(count)})
     if letter.msg_id is not None:
         headers.setdefault(ORIGINAL_ID, letter.msg_id)
     return Effect(subject, data if how.payload is None else how.payload, f"replay:{letter.sequence}:{count}", headers)
@@ -124,7 +125,7 @@ async def _from_source(jetstream: JetStream, letter: DeadLetter, _: ReplayOption
 def _add_first_stored(letter: DeadLetter, headers: Mapping[str, str]) -> Mapping[str, str]:
     """When the message was stored first: what an earlier replay said, unless the failed message was stored before that."""
     times = [at for at in (read_first_stored(headers.get(FIRST_STORED, "")), letter.received_ms) if at is not None]
-    return {**headers, FIRST_STORED: str(min(times))} if times else headers
+    return replace_headers(headers, {FIRST_STORED: str(min(times))}) if times else headers
 
 
 async def _assignment(jetstream: JetStream, letter: DeadLetter, how: ReplayOptions) -> _Original:

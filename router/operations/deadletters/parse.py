@@ -21,6 +21,7 @@ from router.contracts.result import RESULT
 from router.contracts.unread_report import UNREAD_SUBJECT, find_report
 from router.contracts.worker import read_body
 from router.core.outcome import PROCESSING_ERROR
+from router.core.repeated_headers import read_headers
 from router.delivery.api import StoredMessage
 
 WORKERS_SUBJECT = "caf.exec.dlq.v1"
@@ -63,7 +64,7 @@ class DeadLetter(Struct, frozen=True, kw_only=True):
     source: DeadLetterSource = DeadLetterSource()
     id: str | None = None  # the dead letter's own Nats-Msg-Id
     payload_hash: str | None = None  # the original's, sha256
-    headers: Mapping[str, str] = {}  # the original's
+    headers: Mapping[str, str] = {}  # the original's, repeated ones too
     payload: bytes | None = None  # the original's
     payload_note: str | None = None
     raw: bytes = b""
@@ -103,7 +104,7 @@ def parse(stored: StoredMessage) -> DeadLetter:
         source=_source(_part(body, "source")),
         id=stored.headers.get("Nats-Msg-Id"),
         payload_hash=_text(body, "original_payload_hash"),
-        headers={name: value for name, value in _part(original, "headers").items() if isinstance(value, str)},
+        headers=read_headers(_part(original, "headers")),
         payload=payload,
         payload_note=note,
         raw=stored.data,

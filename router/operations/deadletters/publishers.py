@@ -23,7 +23,7 @@ from router.core.crashpoints import crashpoint_sent
 from router.core.message import Effect
 from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishAcks
 from router.delivery.api import JetStream
-from router.delivery.connection import head_of
+from router.delivery.encoded_headers import head_with_id
 from router.delivery.partitions import list_partition_streams
 from router.delivery.stream_reader import StreamReader, open_reader
 from router.operations.deadletters.selection import SELECTION_PAGE
@@ -101,9 +101,7 @@ class NoAckReplayPublisher:
             starts = await read_last_sequences(self._jetstream, self.floors)
             readers = [await stack.enter_async_context(self._open(stream, last + 1)) for stream, last in starts.items()]
             for effect in effects:
-                self._jetstream.connection.publish_nowait(
-                    effect.subject, effect.data, "", head_of({**effect.headers, "Nats-Msg-Id": effect.id})
-                )
+                self._jetstream.connection.publish_nowait(effect.subject, effect.data, "", head_with_id(effect.headers, effect.id))
             crashpoint_sent("replay_posted")
             await self._read_copies(readers, missing)
         doubt = Unproven(f"it was not seen in {' or '.join(self.floors)} within {PUBLISH_TIMEOUT_S:g} s", is_certain=False)

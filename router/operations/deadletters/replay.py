@@ -28,6 +28,7 @@ from msgspec.structs import replace
 
 from router.core.crashpoints import crashpoint
 from router.core.message import Effect
+from router.core.repeated_headers import replace_headers
 from router.delivery.api import JetStream
 from router.delivery.storing import open_publisher
 from router.operations.deadletters.discard import Progress, remove
@@ -154,9 +155,7 @@ class _ReplayRun:
         if not outlet.floors.keys() <= self._journal.floors.keys():
             await self._journal.note(outlet.floors)
             crashpoint("replay_noted")
-        proofs = await outlet.send(
-            [replace(effect, headers={**effect.headers, REPLAY_RUN: prove(self._journal.run, effect.id)}) for effect in effects]
-        )
+        proofs = await outlet.send([self._sign(effect) for effect in effects])
         crashpoint("replay_proven")
         proven = [read_letter_sequence(effect_id) for effect_id, doubt in proofs.items() if doubt is None]
         await remove(self._jetstream, self._stream, proven)
@@ -165,6 +164,10 @@ class _ReplayRun:
         doubts = {effect_id: doubt for effect_id, doubt in proofs.items() if doubt is not None}
         report.kept += [NotReplayed(read_letter_sequence(effect_id), doubt.cause) for effect_id, doubt in doubts.items()]
         return all(doubt.is_certain for doubt in doubts.values())
+
+    def _sign(self, effect: Effect) -> Effect:
+        """The message with the proof that this run sent it."""
+        return replace(effect, headers=replace_headers(effect.headers, {REPLAY_RUN: prove(self._journal.run, effect.id)}))
 
 
 @asynccontextmanager

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from router.contracts.headers import MESSAGE_ID, TRACEPARENT, message_id_in, traceparent_in
 from router.core.message import NO_HEADERS, Effect, Message
+from router.core.repeated_headers import replace_headers
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -142,7 +143,7 @@ class Tracing:
     def _add_traceparent(self, span: Span, headers: Mapping[str, str]) -> dict[str, str]:
         trace_headers: dict[str, str] = {}
         self._w3c.inject(trace_headers, self._api.set_span_in_context(span, self._root))
-        return {**headers, TRACEPARENT: trace_headers[TRACEPARENT]} if TRACEPARENT in trace_headers else dict(headers)
+        return replace_headers(headers, {name: trace_headers[name] for name in (TRACEPARENT,) if name in trace_headers})
 
 
 def code_of(exc: BaseException) -> str:
