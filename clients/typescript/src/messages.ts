@@ -718,9 +718,6 @@ export interface MessageEnvelope {
  * What a pre-processor or a post-processor answers: the message as it is to go on, and metadata to add. Fields that are not known are ignored. docs/reference/extensions.md#calls
  */
 export interface ExtensionMessage {
-  /**
-   * The message inside a request or an answer.
-   */
   payload: {
     payload: unknown;
     /**
