@@ -11,7 +11,7 @@ import typer
 
 from router.cli import exit_codes
 from router.cli.command import CommandSession, command
-from router.cli.option_values import PAYLOAD, read_bytes, read_pairs, read_raw_payload
+from router.cli.option_values import PAYLOAD, read_bytes, read_pairs, read_payload
 from router.cli.output import print_json, print_json_lines
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ async def decide(
         return await _decide_many(session, lines, timeout_s)
     if tenant is None or type_ is None or payload is None:
         raise typer.BadParameter("--tenant, --type and --payload are needed, or --file")
-    content, facts = read_raw_payload(payload), read_pairs(context or (), "--context")
+    content, facts = read_payload(payload), read_pairs(context or (), "--context")
     async with _open_client(session) as client:
         answer = await client.decide(
             tenant_id=tenant,

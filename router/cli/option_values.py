@@ -20,25 +20,13 @@ from msgspec import Raw
 
 if TYPE_CHECKING:
     from router.contracts.exact_json import WrittenObject
+    from router.contracts.raw_json import RawJson
 
 PAYLOAD = "Text or JSON; @FILE reads a file, - standard input."
 
 
-def read_payload(text: str) -> Raw | str | bytes:
-    """Return JSON as it stands if it is JSON, so that it is sent on with every digit; else text, else bytes."""
-    from router.contracts.codec import value_of
-    from router.contracts.exact_json import require_json
-
-    data = _read_content(text, "--payload")
-    try:
-        require_json(data)
-    except ValueError:
-        return value_of(data)
-    return Raw(data)
-
-
-def read_raw_payload(text: str) -> Any:
-    """Return JSON as it is written, its numbers of any length, else text, else bytes."""
+def read_payload(text: str) -> RawJson | str | bytes:
+    """Return JSON as it is written, with every digit; else text, else bytes."""
     from router.contracts.codec import value_of
     from router.contracts.raw_json import read_raw
 
@@ -46,12 +34,12 @@ def read_raw_payload(text: str) -> Any:
     return read_raw(data) or value_of(data)
 
 
-def read_text_payload(text: str) -> Any:
+def read_text_payload(text: str) -> RawJson | str:
     """Read a payload that must be JSON or text. Raises BadParameter for other bytes."""
     value = read_payload(text)
     if isinstance(value, bytes):
         raise typer.BadParameter("is neither JSON nor UTF-8 text", param_hint="--payload")
-    return value if isinstance(value, str) else _parse_json_or(bytes(value), bytes(value).decode())
+    return value
 
 
 def read_prompt(text: str) -> str | bytes:

@@ -92,6 +92,13 @@ def write_payload(value: object) -> bytes:
     return write_value(value, default=_write_raw)
 
 
+def prompt_of(payload: RawJson | str) -> str:
+    """A payload as the prompt of a provider: text as it is, any other JSON as it is written."""
+    if isinstance(payload, str):
+        return payload
+    return value if isinstance(value := payload.read(), str) else payload.data.decode()
+
+
 def payload_of(data: bytes) -> RawJson | bytes:
     """Bytes as a payload: text where they are UTF-8, so that equal content is equal whatever wire it came by."""
     try:

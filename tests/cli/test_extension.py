@@ -156,12 +156,22 @@ async def test_an_extension_is_called_as_a_router_calls_it(registry: Registry) -
     assert (asked[0].headers or {})["trace_id"] == request["trace_id"]
 
 
+async def test_a_payload_and_an_answer_keep_each_digit(registry: Registry) -> None:
+    await registry.holds(an_entry("norm", "pre", timeout_ms=20_000))
+    number = "18446744073709551617"
+    async with answering(registry.url, "beamline.ext.pre.norm.v1", {"payload": int(number)}) as asked:
+        called = await registry("call", "norm", "--payload", f'{{"n": {number}}}', "--json")
+    assert f'"payload":{{"n": {number}}}'.encode() in asked[0].data
+    assert called.json["answer"] == {"payload": int(number)}
+
+
 async def test_a_provider_is_called_with_a_prompt(registry: Registry) -> None:
     await registry.holds(an_entry("crm", "provider", timeout_ms=20_000))
     async with answering(registry.url, "beamline.provider.crm.v1", {"provider_id": "crm", "output": "ok"}) as asked:
         called = await registry("call", "crm", "--payload", "say hello")
-        await registry("call", "crm", "--payload", "42")
-    assert json.loads(asked[1].data)["prompt"] == "42"
+        for number in ("42", "18446744073709551617.10"):
+            await registry("call", "crm", "--payload", number)
+    assert [json.loads(one.data)["prompt"] for one in asked[1:]] == ["42", "18446744073709551617.10"]
     assert (called.status, '"output"' in called.out, "ms" in called.err) == (0, True, True)
     assert {name: json.loads(asked[0].data)[name] for name in ("provider_id", "prompt")} == {"provider_id": "crm", "prompt": "say hello"}
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from router.cli.option_values import read_raw_payload
+from router.cli.option_values import read_payload
 from router.contracts.assignment import assignment_bytes
 from router.contracts.content import is_same, is_same_payload
 from router.contracts.decision import Decision
@@ -164,8 +164,8 @@ def test_an_operators_dry_run_and_the_command_line_take_the_payload_as_it_is_wri
         asked = RequestGuard().open(b'{"tenant_id":"acme","payload":%b}' % text, {})
         assert asked.payload() == RawJson(text)
         assert b'"final_payload":%b' % text in _encode({"final_payload": asked.payload()})
-    assert read_raw_payload("18446744073709551616 ") == RawJson(b"18446744073709551616")
-    assert read_raw_payload("hello") == "hello"
+    assert read_payload("18446744073709551616 ") == RawJson(b"18446744073709551616")
+    assert read_payload("hello") == "hello"
     with pytest.raises(ServiceError) as told:
         RequestGuard().open(b'{"policy":{"priority":18446744073709551616}}', {})
     assert told.value.details == {"field": "policy"}

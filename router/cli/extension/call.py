@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
 from router.cli import exit_codes
@@ -17,6 +16,7 @@ from router.cli.option_values import read_object, read_text_payload
 from router.cli.output import print_json, printable
 
 if TYPE_CHECKING:
+    from router.contracts.raw_json import RawJson
     from router.routing.extensions import Route
 
 ERROR, ERROR_CODE = "Nats-Service-Error", "Nats-Service-Error-Code"
@@ -40,12 +40,13 @@ async def call(
 
     Example:  router extension call normalize_text --payload '"  Hello  "'
     """
+    from router.contracts.raw_json import write_payload
     from router.operations.admin.broadcast import request_one
 
     context, content = read_object(metadata, "--metadata"), read_text_payload(payload)
     about = {"tenant_id": tenant, "policy_id": policy, "type": type_, "metadata": context}
     route, trace_id = await _find_route(session, extension_id, about), str(uuid.uuid4())
-    body = orjson.dumps(_make_request(route, trace_id, content, about))
+    body = write_payload(_make_request(route, trace_id, content, about))
     connection, began = (await session.open_jetstream()).connection, time.perf_counter()
     headers = {"trace_id": trace_id, "tenant_id": tenant}
     answer = await request_one(connection, route.subject, body, headers, timeout_s=(timeout_ms or route.timeout_ms) / 1000)
@@ -65,13 +66,14 @@ async def _find_route(session: CommandSession, extension_id: str, about: Mapping
     return route
 
 
-def _make_request(route: Route, trace_id: str, payload: object, about: Mapping[str, Any]) -> dict[str, object]:
+def _make_request(route: Route, trace_id: str, payload: RawJson | str, about: Mapping[str, Any]) -> dict[str, object]:
     """Build the request of docs/reference/extensions.md#calls, for a provider or for the other kinds."""
+    from router.contracts.raw_json import prompt_of
+
     common = {"trace_id": trace_id, "tenant_id": about["tenant_id"]}
     context = {**about["metadata"], "policy_id": about["policy_id"]}
     if route.kind == "provider":
-        prompt = payload if isinstance(payload, str) else orjson.dumps(payload).decode()
-        return {**common, "provider_id": route.extension_id, "prompt": prompt, "parameters": {}, "context": context}
+        return {**common, "provider_id": route.extension_id, "prompt": prompt_of(payload), "parameters": {}, "context": context}
     message = {"message_id": trace_id, "message_type": about["type"], "payload": payload, "metadata": {}}
     return {**common, "payload": message, "metadata": context, "config": dict(route.config)}
 
@@ -93,7 +95,9 @@ def _print_answer(route: Route, data: bytes, headers: Mapping[str, str], latency
 
 def _parse_answer(text: str) -> Any:
     """Return JSON, or the text itself."""
+    from router.contracts.exact_json import load_written
+
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
+        return load_written(text.encode())
+    except ValueError:
         return text

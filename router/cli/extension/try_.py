@@ -46,6 +46,8 @@ def try_(
 
     Example:  router extension try my_extensions.py:shout --payload '"hello"' --config '{"times": 2}'
     """
+    from router.contracts.raw_json import write_payload
+
     parts = {
         "payload": read_text_payload(payload),
         "config": read_object(config, "--config"),
@@ -57,10 +59,11 @@ def try_(
     found = import_extensions(target)
     if len(found) != 1:
         raise typer.BadParameter(f"say which one: {', '.join(f'{target}:{one.name}' for one in found)}", param_hint="FILE:FUNCTION")
-    return _try(session, found[0], orjson.dumps(_make_request(found[0], parts)))
+    return _try(session, found[0], write_payload(_make_request(found[0], parts)))
 
 
 def _try(session: CommandSession, extension: Extension, data: bytes) -> int:
+    from router.contracts.exact_json import load_written
     from router.sdk.extension.results import RequestFailed
 
     began = time.perf_counter()
@@ -68,7 +71,7 @@ def _try(session: CommandSession, extension: Extension, data: bytes) -> int:
         answer = _call(extension, data)
     except RequestFailed as failed:
         return _print_failure(extension, failed, session.as_json)
-    latency_ms, fields = round((time.perf_counter() - began) * 1000, 3), orjson.loads(answer)
+    latency_ms, fields = round((time.perf_counter() - began) * 1000, 3), load_written(answer)
     effect = _describe_effect(extension.kind, extension.id, answer)
     session.emit_one({"answer": fields, "latency_ms": latency_ms, "router": effect}, lambda: print_json(fields))
     if not session.as_json:
@@ -105,11 +108,12 @@ def _print_failure(extension: Extension, failed: RequestFailed, as_json: bool) -
 
 
 def _make_request(extension: Extension, parts: dict[str, Any]) -> dict[str, Any]:
+    from router.contracts.raw_json import prompt_of
+
     common = {"trace_id": "try-1", "tenant_id": parts["tenant_id"], "config": parts["config"]}
     if extension.kind == "provider":
-        prompt = parts["payload"] if isinstance(parts["payload"], str) else orjson.dumps(parts["payload"]).decode()
-        call = {"provider_id": extension.id, "prompt": prompt, "parameters": parts["parameters"], "context": parts["metadata"]}
-        return {**common, **call}
+        prompt = prompt_of(parts["payload"])
+        return {**common, "provider_id": extension.id, "prompt": prompt, "parameters": parts["parameters"], "context": parts["metadata"]}
     message = {"message_id": "try-1", "message_type": parts["message_type"], "payload": parts["payload"], "metadata": {}}
     return {**common, "payload": message, "metadata": {"policy_id": "default", **parts["metadata"]}}
 

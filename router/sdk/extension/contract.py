@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import orjson
 from msgspec import Struct
 
 from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.contracts.extension import DEADLINE, read_processor_answer, read_validator_answer
 from router.contracts.provider_call import read_answer
+from router.contracts.raw_json import RawJson, prompt_of, write_payload
 from router.core.errors import RouterError
 from router.routing.extensions.entry import PROVIDER, VALIDATOR
 
@@ -77,7 +77,7 @@ def cases(kind: str, extension_id: str, payload: object, config: Mapping[str, ob
 def _request(kind: str, extension_id: str, payload: object, config: Mapping[str, object]) -> dict[str, Any]:
     fields: dict[str, Any] = {"trace_id": TRACE, "tenant_id": CHECK_TENANT, "config": dict(config)}
     if kind == PROVIDER:
-        prompt = payload if isinstance(payload, str) else orjson.dumps(payload).decode()
+        prompt = prompt_of(payload) if isinstance(payload, RawJson | str) else write_payload(payload).decode()
         return {**fields, "provider_id": extension_id, "prompt": prompt, "parameters": {}, "context": {}}
     message = {"message_id": "m-1", "message_type": "chat", "payload": payload, "metadata": {}}
     return {**fields, "payload": message, "metadata": {"policy_id": "default", "decision": DECISION}}
@@ -143,4 +143,4 @@ def _omit(whole: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _json(value: object) -> bytes:
-    return orjson.dumps(value)
+    return write_payload(value)
