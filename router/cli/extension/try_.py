@@ -10,7 +10,6 @@ import traceback
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
 from router.cli import exit_codes
@@ -141,7 +140,9 @@ def _describe_processor(kind: str, answer: bytes) -> str:
     names = ", ".join(changed.metadata) or "nothing"
     if kind == "post":
         return f"the decision's metadata gains {names}; nothing else of it changes"
-    return f"the payload is now {orjson.dumps(changed.message.payload, default=repr).decode()[:200]}; the context gains {names}"
+    payload = changed.message.payload
+    shown = repr(payload) if isinstance(payload, bytes) else payload.data.decode() if payload is not None else "null"
+    return f"the payload is now {shown[:200]}; the context gains {names}"
 
 
 def _describe_validator(answer: bytes) -> str:
