@@ -3,7 +3,7 @@
 import re
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,14 +49,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         from tests.support.distribution import rank
 
         items.sort(key=lambda item: rank(item.nodeid))
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A worker of xdist sends its reports as UTF-8, and ends at half a surrogate pair in what a test logged."""
-    report = yield
-    report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
-    return report
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -130,6 +122,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """A test that takes too long fails unless it is marked slow: slowness is a bug until its mark says why."""
     outcome = yield
     report = outcome.get_result()
+    # A worker of xdist sends it as UTF-8, and ends at half a surrogate pair in what a test logged.
+    report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
     longest_s = LONGEST_S * slack()
     if report.when == "call" and report.passed and call.duration > longest_s and item.get_closest_marker("slow") is None:
         report.outcome = "failed"
