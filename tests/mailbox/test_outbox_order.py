@@ -123,6 +123,23 @@ async def test_an_event_does_not_overtake_one_that_was_committed_behind_the_page
         assert await read_ids(adapter) == [first.id, other.id, second.id]
 
 
+async def test_events_of_one_transaction_that_is_committed_between_two_pages_are_read_together(dsn: str, database: Database) -> None:
+    """Some lie behind the first page, some before the second, and the batch ends behind them: it takes all of them, or none."""
+    first, other, second, last = an_event("o-1"), an_event("o-2"), an_event("o-1"), an_event("o-3")
+    async with begun_transactions(dsn, 1) as (open_writer,):
+        await outbox.add(open_writer, first)
+        await add_events(dsn, other)
+        await outbox.add(open_writer, second)
+        await add_events(dsn, last)
+        async with database.transaction() as session:
+            adapter = PostgresOutboxAdapter(session, limit=1)
+            assert await read_ids(adapter) == [other.id]
+            await open_writer.commit()
+            assert [await read_ids(adapter), await read_ids(adapter)] == [[last.id], []]
+    async with database.transaction() as session:
+        assert await read_ids(PostgresOutboxAdapter(session)) == [first.id, other.id, second.id, last.id]
+
+
 async def test_what_is_requeued_while_a_relay_reads_is_not_overtaken(dsn: str, database: Database) -> None:
     """The parked event lies behind the page when it is put back, the next one of its aggregate before it: putting it back waits."""
     parked, other, behind = an_event("o-1"), an_event("o-2"), an_event("o-1")

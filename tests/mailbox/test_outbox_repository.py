@@ -1,6 +1,6 @@
 import pytest
 
-from router.mailbox.outbox.page import MAX_PAYLOAD_BYTES_READ, PAGE_BYTES, PAGE_START, SELECT_END, SELECT_PAGE
+from router.mailbox.outbox.page import MAX_PAYLOAD_BYTES_READ, PAGE_BYTES, SELECT_PAGE, SELECT_POSITIONS, write_array
 from router.mailbox.outbox.repository import MARK, PARTITIONS, PostgresOutboxAdapter
 from router.mailbox.postgres import Database, Session
 from tests.support.mailbox import add_events, an_event, fill_outbox, row
@@ -9,17 +9,15 @@ from tests.support.postgres import rows
 pytestmark = pytest.mark.both_majors
 
 
-async def explain_page(session: Session) -> str:
-    most = MAX_PAYLOAD_BYTES_READ
-    asked = (PAGE_START, 10_000, list(range(PARTITIONS)), 500, most, PAGE_BYTES, most, most)
-    return "\n".join(await session.fetch(f"EXPLAIN {SELECT_PAGE}", asked, make=str))
+async def explain_positions(session: Session) -> str:
+    return "\n".join(await session.fetch(f"EXPLAIN {SELECT_POSITIONS}", (list(range(PARTITIONS)), 8000), make=str))
 
 
-async def test_the_first_page_of_a_table_without_statistics_is_read_by_the_index(dsn: str, database: Database) -> None:
-    """Else all of it is read and sorted for five hundred rows, whenever a service has just committed many."""
+async def test_rows_of_a_table_without_statistics_are_chosen_by_the_index(dsn: str, database: Database) -> None:
+    """Else all of it is read and sorted for a batch, whenever a service has just committed many."""
     await fill_outbox(dsn, 5000)
     async with database.transaction() as session:
-        plan = await explain_page(session)
+        plan = await explain_positions(session)
     assert "Index Scan using idx_outbox_position" in plan, plan
     assert "Index Scan using idx_outbox_unpublished" in plan, "of those whose time has not come"
     assert "Seq Scan" not in plan, plan
@@ -31,16 +29,19 @@ async def test_aggregates_that_wait_are_looked_up_and_not_compared_one_by_one(ds
     await rows(dsn, "INSERT INTO outbox_relay_state SELECT id, aggregate_type, aggregate_id, 1, now(), now() FROM outbox_events")
     async with database.transaction() as session:
         await session.execute("SET LOCAL work_mem = '64kB'")
-        plan = await explain_page(session)
+        plan = await explain_positions(session)
     assert "Index Scan using idx_outbox_relay_aggregate" in plan, plan
     assert "SubPlan" not in plan, plan
 
 
-async def test_the_end_of_a_batch_is_read_by_the_index(dsn: str, database: Database) -> None:
+async def test_a_page_is_read_by_the_index(dsn: str, database: Database) -> None:
     await fill_outbox(dsn, 5000)
+    most = MAX_PAYLOAD_BYTES_READ
     async with database.transaction() as session:
-        plan = "\n".join(await session.fetch(f"EXPLAIN {SELECT_END}", make=str))
-    assert "Scan Backward using idx_outbox_position" in plan, plan
+        asked = (500, 1500, write_array(range(500, 1501)), most, PAGE_BYTES, most, most)
+        plan = "\n".join(await session.fetch(f"EXPLAIN {SELECT_PAGE}", asked, make=str))
+    assert "Index Scan using idx_outbox_position" in plan, plan
+    assert 'Index Cond: (("position" >=' in plan, plan
 
 
 async def test_rows_are_marked_by_their_primary_key(dsn: str, database: Database) -> None:

@@ -17,6 +17,7 @@ from router.services import shared_ratios
 from router.services.shared_ratios import SharedRatios
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.delivery import connected
+from tests.support.observability import capture_log
 from tests.support.supervision import run_children
 from tests.support.waiting import until
 
@@ -170,9 +171,7 @@ async def test_the_document_of_a_tenant_is_bounded(nats_url: str, bucket: Bucket
 
 
 @pytest.mark.parametrize("change", ["no_record", "other_kinds", "other_sums"])
-async def test_a_document_that_this_version_did_not_write_is_told_and_learned_anew(
-    nats_url: str, bucket: Bucket, caplog: pytest.LogCaptureFixture, change: str
-) -> None:
+async def test_a_document_that_this_version_did_not_write_is_told_and_learned_anew(nats_url: str, bucket: Bucket, change: str) -> None:
     async with an_instance(nats_url, bucket.name) as one:
         one.learn(DOCUMENTED * 2, times=20)
         await until_stored(bucket, 20)
@@ -184,10 +183,11 @@ async def test_a_document_that_this_version_did_not_write_is_told_and_learned_an
     else:
         record["ratios"][0]["output"]["sums"].pop()
     await bucket.write(ratios_key(TENANT), msgspec.json.encode(record))
-    async with an_instance(nats_url, bucket.name) as late:
-        late.learn(DOCUMENTED * 3, times=19)
-        await until_stored(bucket, 19)
-    assert "ratios.unreadable" in caplog.text
+    with capture_log() as lines:
+        async with an_instance(nats_url, bucket.name) as late:
+            late.learn(DOCUMENTED * 3, times=19)
+            await until_stored(bucket, 19)
+    assert lines.of("ratios.unreadable")
 
 
 def test_a_document_under_the_key_of_another_tenant_is_poison() -> None:

@@ -91,7 +91,7 @@ class OutboxPublisher:
         publisher.set_subjects(self._loss_detector.subjects)
         async with self._database.transaction() as session:
             page, most = (1, CAREFUL_ROUND) if self._is_careful else (self._config.page, self._config.round)
-            outbox = PostgresOutboxAdapter(session, limit=page, retry_policy=self._config.retry_policy, most=self._encoder.most)
+            outbox = PostgresOutboxAdapter(session, limit=page, round=most, retry_policy=self._config.retry_policy, most=self._encoder.most)
             claimed = await outbox.claim_partitions(self._config.partitions, self._first_partition)
             self._first_partition = (self._first_partition + self._config.partitions) % PARTITIONS
             round_ = RelayBatch(outbox, publisher, self._encoder, stream_created=self._loss_detector.created, most=most)

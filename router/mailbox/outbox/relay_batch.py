@@ -99,7 +99,7 @@ class RelayBatch:
         for row in rows:
             self.report.found += 1
             order = (row.aggregate_type, row.aggregate_id)
-            if order in self._parked:
+            if order in self._parked or order in self._refused:
                 continue
             try:
                 page.append(self._prepare(row, order))

@@ -4,16 +4,17 @@ A relay needs no lease, so no clock: an aggregate belongs to one of eight partit
 and rows by SKIP LOCKED, and the end of the transaction releases them.
 
     partitions  claim_partitions(at_most)   this transaction's alone; a relay that finds none stands by
-    rows        find_unpublished()          of these, the next page by position; none of an aggregate that waits or is parked
+    rows        find_unpublished()          of these, the next page by position; none of an aggregate that waited or was parked
     marks       mark_all_published(…)       one statement for all
     failures    increment_attempts(…)       of one row: counted, retried with backoff, parked at the limit
 
 `published_at IS NULL` is the only truth about what is left; a high-water mark would pass over what commits late. One transaction reads
-its pages up to the last position that was there when it began: `page` says why.
+the rows that one statement chose when it began, page by page: `page` says why.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
@@ -23,7 +24,7 @@ from msgspec import Struct
 from router.core.backoff import delay_after
 from router.core.outcome import PublishAck
 from router.mailbox.entities import OutboxEvent
-from router.mailbox.outbox.page import MAX_PAYLOAD_BYTES_READ, PAGE_START, Row, find_end, find_next, find_page
+from router.mailbox.outbox.page import MAX_PAYLOAD_BYTES_READ, PlacedRow, Row, find_alone, find_page, find_positions, write_array
 from router.mailbox.postgres import Session
 
 PARTITIONS: Final = 8
@@ -72,7 +73,7 @@ class RetryPolicy(Struct, frozen=True):
 
 
 class PostgresOutboxAdapter:
-    """One transaction's outbox. `limit`: rows of one page, 1 = with care; `most`: bytes of a payload that can be sent.
+    """One transaction's outbox, of at most `round` rows. `limit`: rows of a page, 1 = with care; `most`: bytes of a payload to be sent.
 
     Rule: docs/reference/requirements.md#sd-21.
     """
@@ -82,16 +83,17 @@ class PostgresOutboxAdapter:
         session: Session,
         *,
         limit: int = 500,
+        round: int = 8000,  # noqa: A002 - as in RelayOptions
         retry_policy: RetryPolicy = RetryPolicy(),  # noqa: B008 - frozen
         most: int = MAX_PAYLOAD_BYTES_READ,
     ) -> None:
         self._session = session
         self._limit = limit
+        self._round = round
         self._retry_policy = retry_policy
         self._partitions: list[int] = list(range(PARTITIONS))
         self._most = most
-        self._after = PAGE_START
-        self._end: int | None = None  # read once, before the first page
+        self._left: list[int] | None = None  # positions that are not read yet; chosen once, before the first page
 
     async def claim_partitions(self, at_most: int = PARTITIONS, first: int = 0) -> int:
         """Take partitions for this transaction, from `first` on; return how many were free."""
@@ -104,19 +106,20 @@ class PostgresOutboxAdapter:
         return [row for row in await self.find_page() if isinstance(row, OutboxEvent)]
 
     async def find_page(self) -> Sequence[Row]:
-        """The same, including rows that can never be published."""
-        if self._end is None:
-            self._end = await find_end(self._session)
-        if self._end is None:
-            return ()
-        within = self._after, self._end
+        """The same, including rows that can never be published. An empty page: none is left."""
+        if self._left is None:
+            self._left = await find_positions(self._session, self._partitions, self._round)
+        while wanted := self._left[: self._limit]:
+            found = await self._read(wanted)
+            del self._left[: bisect_right(self._left, found[-1][0] if found else wanted[-1])]
+            if found:
+                return [row for _, row in found]
+        return ()
+
+    async def _read(self, positions: Sequence[int]) -> Sequence[PlacedRow]:
         if self._limit > 1:
-            found = await find_page(self._session, within, self._partitions, self._limit, self._most)
-        else:
-            found = await find_next(self._session, within, self._partitions, self._most)
-        if found:
-            self._after = found[-1][0]
-        return [row for _, row in found]
+            return await find_page(self._session, positions, self._most)
+        return await find_alone(self._session, positions[0], self._most)
 
     async def mark_published(self, id: UUID) -> None:  # noqa: A002 - the specification's name
         await self._session.execute(MARK_ONE, (id,))
@@ -125,7 +128,7 @@ class PostgresOutboxAdapter:
         """Mark the rows of these publish acks in one statement, and record where each event is stored (`broker_loss` reads that)."""
         ids, sequences = [publish_ack.id for publish_ack in publish_acks], [publish_ack.sequence for publish_ack in publish_acks]
         where = (publish_acks[0].stream, stream_created, max(sequences))
-        await self._session.execute(MARK, (_array(ids), *where, _array(sequences)))
+        await self._session.execute(MARK, (write_array(ids), *where, write_array(sequences)))
 
     async def increment_attempts(self, id: UUID, error: str, *, is_hopeless: bool = False) -> bool:  # noqa: A002
         """Count one failure of this row; return whether it is parked now. `error` holds no payload."""
@@ -135,8 +138,3 @@ class PostgresOutboxAdapter:
             UPDATE_FAILED, (error[:MOST_OF_AN_ERROR], id, delay_after(failures, self._retry_policy.backoff), is_parked)
         )
         return is_parked
-
-
-def _array(values: Sequence[str] | Sequence[int]) -> str:
-    """Write an array as PostgreSQL reads it. The driver would quote each value by itself: a third of the relay's processor time."""
-    return f"{{{','.join(map(str, values))}}}"

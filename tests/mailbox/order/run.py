@@ -83,13 +83,13 @@ async def _connections(dsn: str, writers: int) -> AsyncIterator[list[Driver]]:
 
 @asynccontextmanager
 async def _two_relays(dsn: str, place: OutboxStream, is_control: bool) -> AsyncIterator[None]:
-    """Small pages, so that a batch has several of them while writers commit."""
+    """Small pages, so that a batch has several of them while writers commit; the control's page is its batch."""
     async with AsyncExitStack() as stack:
         if is_control:
             stack.enter_context(_read_by_time())
         database = await stack.enter_async_context(Database(DatabaseConfig(dsn)))
         for _ in range(2):
-            await stack.enter_async_context(a_relay(database, place, partitions=4, page=3, round=30))
+            await stack.enter_async_context(a_relay(database, place, partitions=4, page=30 if is_control else 3, round=30))
         yield
 
 
