@@ -38,6 +38,8 @@ _PEELS = 6
 LARGE_BODY_BYTES = 16_384  # bytes
 _DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))  # every digit as 0, everything else as a space
 LONG_NUMBER = 19  # digits: fewer are within 64 bits
+_LONG_DIGITS = b"0" * LONG_NUMBER
+_SHORT = 512  # bytes: one look at all of them is cheaper than a look at some before it
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
@@ -159,11 +161,11 @@ def is_deeper(data: bytes, max_depth: int) -> bool:
 
 def may_hold_long_number(data: bytes) -> bool:
     """Whether it holds so many digits in a row that an integer may have more than 64 bits."""
-    return has_digits(data, LONG_NUMBER)
+    return (len(data) < _SHORT or b"0" in data[::LONG_NUMBER].translate(_DIGITS)) and _LONG_DIGITS in data.translate(_DIGITS)
 
 
 def has_digits(data: bytes, count: int) -> bool:
-    """Whether it holds so many digits in a row: they cover one of every `count` bytes, and mostly none of those is a digit."""
+    """Whether it holds so many digits in a row: they cover one of every `count` bytes, and of a text mostly none of those is a digit."""
     return b"0" in data[::count].translate(_DIGITS) and b"0" * count in data.translate(_DIGITS)
 
 

@@ -124,9 +124,9 @@ def _build_request(headers: Mapping[str, str], body: RequestBody, inner: Request
         return None
     request_id, given_id = body.request_id or inner.request_id or None, body.message_id or inner.message_id or None
     key = request_id or header_id
-    if not key or not is_opaque(key) or not (given_id is None or given_id == header_id or is_opaque(given_id)):
+    if not key or not is_opaque(key) or not (given_id in (None, header_id, key) or is_opaque(given_id)):
         return None
-    if not (is_id_checked or header_id is None or is_opaque(header_id)):
+    if not (is_id_checked or header_id is None or header_id == key or is_opaque(header_id)):
         return None
     policy_id = body.policy_id or DEFAULT_POLICY
     if not is_scoped(policy_id):
