@@ -143,8 +143,11 @@ def parse_head(raw: bytes) -> Headers | None:
             if not value:
                 return _restore_names(_parse_odd_head(text))
             out[name] = value.strip()  # cheaper than to look beforehand whether a value has space around it
-        if len(out) == len(lines) and ":" not in "".join(out):  # each name once, ended by its first colon
-            return out if PLAIN_NAMES.issuperset(out) else restore_case(out)
+        if len(out) == len(lines):  # each name once
+            if PLAIN_NAMES.issuperset(out):
+                return out
+            if ":" not in "".join(out):  # each name ended by its first colon
+                return restore_case(out)
     return _restore_names(_parse_odd_head(text))
 
 
