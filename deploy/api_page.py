@@ -62,9 +62,7 @@ def _build_method(owner: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> s
 
 def _find_definition(module: ModuleType, name: str) -> tuple[str, ast.stmt]:
     """The module that defines a name, found along the imports, and the statement that does."""
-    if "__getattr__" in vars(module):  # a name that is loaded when it is first asked for
-        module = importlib.import_module(getattr(module, name).__module__)
-    for node in _read(module).body:
+    for node in _list_statements(_read(module)):
         if isinstance(node, Definition) and node.name == name:
             return module.__name__, node
         if isinstance(node, ast.Assign | ast.AnnAssign) and name in _list_targets(node):
@@ -76,6 +74,12 @@ def _find_definition(module: ModuleType, name: str) -> tuple[str, ast.stmt]:
 
 def _read(module: ModuleType) -> ast.Module:
     return ast.parse(Path(inspect.getsourcefile(module) or "").read_text("utf-8"))
+
+
+def _list_statements(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Those under `if TYPE_CHECKING:`, too, which import the names that are loaded when they are first asked for."""
+    for node in tree.body:
+        yield from node.body if isinstance(node, ast.If) else (node,)
 
 
 def _list_targets(node: ast.Assign | ast.AnnAssign) -> list[str]:

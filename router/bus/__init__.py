@@ -11,20 +11,25 @@
     version_usage     whether a consumer can still get an old version of the schema
 
 `contracts.envelope` holds the envelope, `contracts.envelope_making` makes new ones; `router.Bus` gives all of this a connection.
+Each name is loaded at its first use: who reads the settings of the bus does not pay for its consumer.
 """
 
 from __future__ import annotations
 
-from router.bus.answers import BusAnswer, BusHandler, Nak, Term
-from router.bus.consumer import DEFAULT_OPTIONS, Interest
-from router.bus.metrics import BusMetrics
-from router.bus.processed import BucketProcessed, MemoryProcessed, Processed, SqliteProcessed, StoreUnavailable
-from router.bus.publisher import Publisher
-from router.bus.queries import QueryRefused
-from router.bus.settings import BusSettings
-from router.bus.subjects import UnknownSubject
-from router.contracts.envelope import MessageEnvelope
-from router.contracts.envelope_making import make_envelope
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from router.bus.answers import BusAnswer, BusHandler, Nak, Term
+    from router.bus.consumer import DEFAULT_OPTIONS, Interest
+    from router.bus.metrics import BusMetrics
+    from router.bus.processed import BucketProcessed, MemoryProcessed, Processed, SqliteProcessed, StoreUnavailable
+    from router.bus.publisher import Publisher
+    from router.bus.queries import QueryRefused
+    from router.bus.settings import BusSettings
+    from router.bus.subjects import UnknownSubject
+    from router.contracts.envelope import MessageEnvelope
+    from router.contracts.envelope_making import make_envelope
 
 __all__ = [
     "DEFAULT_OPTIONS",
@@ -46,3 +51,30 @@ __all__ = [
     "UnknownSubject",
     "make_envelope",
 ]
+
+_HOMES = {
+    "BucketProcessed": "router.bus.processed",
+    "BusAnswer": "router.bus.answers",
+    "BusHandler": "router.bus.answers",
+    "BusMetrics": "router.bus.metrics",
+    "BusSettings": "router.bus.settings",
+    "DEFAULT_OPTIONS": "router.bus.consumer",
+    "Interest": "router.bus.consumer",
+    "MemoryProcessed": "router.bus.processed",
+    "MessageEnvelope": "router.contracts.envelope",
+    "Nak": "router.bus.answers",
+    "Processed": "router.bus.processed",
+    "Publisher": "router.bus.publisher",
+    "QueryRefused": "router.bus.queries",
+    "SqliteProcessed": "router.bus.processed",
+    "StoreUnavailable": "router.bus.processed",
+    "Term": "router.bus.answers",
+    "UnknownSubject": "router.bus.subjects",
+    "make_envelope": "router.contracts.envelope_making",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
