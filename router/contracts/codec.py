@@ -161,6 +161,7 @@ def is_deeper(data: bytes, max_depth: int) -> bool:
 
 def may_hold_long_number(data: bytes) -> bool:
     """Whether it holds so many digits in a row that an integer may have more than 64 bits."""
+    # `has_digits` in place: once a request.
     return (len(data) < _SHORT or b"0" in data[::LONG_NUMBER].translate(_DIGITS)) and _LONG_DIGITS in data.translate(_DIGITS)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from router.mailbox.outbox.repository import PARTITIONS, RetryPolicy
+from router.mailbox.outbox.repository import PARTITIONS, ROUND, RetryPolicy
 
 
 class RelayOptions(Struct, frozen=True, kw_only=True):
@@ -12,7 +12,7 @@ class RelayOptions(Struct, frozen=True, kw_only=True):
 
     context: str
     stream: str
-    round: int = 8000  # rows that one transaction claims, about
+    round: int = ROUND
     page: int = 1000  # of them in one publish: a publish has a fixed cost of some milliseconds, and the server accepts no more
     partitions: int = PARTITIONS
     retry_policy: RetryPolicy = RetryPolicy()

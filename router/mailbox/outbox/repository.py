@@ -28,6 +28,7 @@ from router.mailbox.outbox.page import MAX_PAYLOAD_BYTES_READ, PlacedRow, Row, f
 from router.mailbox.postgres import Session
 
 PARTITIONS: Final = 8
+ROUND: Final = 8000  # rows that one transaction chooses, at most
 MOST_OF_AN_ERROR: Final = 500  # characters
 
 CLAIM_PARTITIONS: Final = """
@@ -83,7 +84,7 @@ class PostgresOutboxAdapter:
         session: Session,
         *,
         limit: int = 500,
-        round: int = 8000,  # noqa: A002 - as in RelayOptions
+        round: int = ROUND,  # noqa: A002 - as in RelayOptions
         retry_policy: RetryPolicy = RetryPolicy(),  # noqa: B008 - frozen
         most: int = MAX_PAYLOAD_BYTES_READ,
     ) -> None:
