@@ -49,7 +49,7 @@ proto-check: $(VENV)/.dev
 	$(BIN)/python proto/generate.py --check
 
 matrix: $(VENV)/.dev  ## the long kill tables; ONLY="lake and executor" runs a part
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m matrix --override-ini timeout=900 $(if $(ONLY),-k "$(ONLY)")
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m matrix --override-ini timeout=900 --override-ini faulthandler_timeout=0 $(if $(ONLY),-k "$(ONLY)")
 
 races: $(VENV)/.dev  ## two thousand races of the lake's writers, on a disk and in a bucket, and their controls; then a table
 	$(BIN)/python -m tests.lake.races --races 1000 --anew --write bench/results/lake_races.md

@@ -4,11 +4,15 @@ A module's tests share its server, so one worker runs them all; a few modules sh
 The stories start a server each and take seconds each: every one of them is a unit of its own. What takes longest begins
 first, so that at the end the workers finish together. xdist's own mark for groups does nothing here: xdist 3.8 writes it
 into an attribute that pytest 9.2 does not have.
+
+A worker that dies fails one test, and the others run what it leaves. xdist 3.8 by itself waits for ever there
+(https://github.com/pytest-dev/pytest-xdist/issues/1378 and 1327), and runs again what has ended a worker.
 """
 
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 UNITS = {
     "spark": (  # one JVM, and what it has compiled is compiled for all of them
@@ -62,3 +66,21 @@ class UnitScheduling(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return unit_of(nodeid)
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Take a worker away, and put back what it has not run, but for the test that it died of: that one is the answer."""
+        left = {name: unit for name, unit in self.assigned_work.pop(node).items() if not all(unit.values())}
+        if not left:
+            return None
+        crashed, unit = next((test, unit) for unit in left.values() for test, done in unit.items() if not done)
+        unit[crashed] = True
+        self.workqueue.update({name: unit for name, unit in left.items() if not all(unit.values())})
+        for other in self.assigned_work:
+            self._reschedule(other)
+        return crashed
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """A worker begins its last test only when it knows of another one, or that none comes."""
+        super()._reschedule(node)
+        if not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+            super()._reschedule(node)

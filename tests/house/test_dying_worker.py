@@ -1,0 +1,31 @@
+"""A worker of xdist that dies fails one test, and the run ends."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.measure import REPOSITORY
+
+PLUGIN = """
+from tests.support.distribution import UnitScheduling
+
+def pytest_xdist_make_scheduler(config, log):
+    return UnitScheduling(config, log)
+"""
+PASSES = "def test_passes(): pass\n"
+DIES = "import os\ndef test_before(): pass\ndef test_dies(): os._exit(1)\ndef test_after(): pass\n"
+
+
+@pytest.mark.parametrize(("dying", "workers"), [(0, 2), (3, 1), (7, 2)])
+def test_one_test_fails_and_all_others_run(tmp_path: Path, dying: int, workers: int) -> None:
+    (tmp_path / "conftest.py").write_text(PLUGIN)
+    for number in range(8):
+        (tmp_path / f"test_{number}.py").write_text(DIES if number == dying else PASSES)
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", str(workers), "--dist", "loadgroup", "."],
+        cwd=tmp_path, env={"PYTHONPATH": str(REPOSITORY), "PATH": ""}, capture_output=True, text=True, timeout=150, check=False,
+    )  # fmt: skip
+    assert f"crashed while running 'test_{dying}.py::test_dies'" in ended.stdout
+    assert "1 failed, 9 passed" in ended.stdout
