@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 
 from bench.question import Broken
-from router.app.declared_topology import declare_topology
 from router.config import Settings, load
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
-from router.operations.embedded import EmbeddedServer
+from router.operate.topology.declared_topology import declare_topology
+from router.process.embedded import EmbeddedServer
 
 POLICIES = Path(__file__).parent / "policies"
 

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import router
-from router.operations.embedded import server_binary
+from router.process.embedded import server_binary
 
 PACKAGES = ("nats-py", "orjson", "msgspec", "faststream", "protobuf")
 

@@ -45,7 +45,7 @@ def _spent(stats: Stats) -> Iterator[tuple[str, float, int]]:
 
 
 def room_of(file: str) -> str:
-    """`router/routing/decide` for ours, else the package it comes from."""
+    """`router/decide/model` for ours, else the package it comes from."""
     parts = Path(file).parts
     if "site-packages" in parts:
         return Path(parts[parts.index("site-packages") + 1]).stem

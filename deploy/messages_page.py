@@ -7,9 +7,9 @@ from pathlib import Path
 
 import orjson
 
-from router.contracts.shapes import MessageShape, build_shapes
 from router.contracts.shapes.fields import list_fields
 from router.contracts.shapes.parts import PARTS, Schema
+from router.operate.catalogue import MessageShape, build_shapes
 
 HEAD = Path(__file__).with_name("messages_head.txt").read_text("utf-8")
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from router.bus.metrics import BusMetrics
-from router.operations.observability.instruments import MetricFamily
-from router.operations.observability.metrics import Metrics, ParentMetrics
+from router.process.observability.instruments import MetricFamily
+from router.process.observability.metrics import Metrics, ParentMetrics
 
 RULES = Path(__file__).with_name("prometheus") / "rules"
 HEAD = """# Metrics

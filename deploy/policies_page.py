@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from router.routing.policy.fields import Fields, PolicyError, Problems
-from router.routing.policy.parse import read_policy
-from router.routing.policy.sections import LARGEST_CONFIG, MAX_COUNTS, MOST_PAUSES, YEAR_S
+from router.policies.model.fields import Fields, PolicyError, Problems
+from router.policies.model.parse import read_policy
+from router.policies.model.sections import LARGEST_CONFIG, MAX_COUNTS, MOST_PAUSES, YEAR_S
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "policies.md"
 TABLES = {  # the page's anchor -> where its objects stand in a document

@@ -15,20 +15,20 @@ from bench.child import Ready
 from bench.question import Measured
 from bench.sides.store import BATCH
 from bench.stretch import MIB, resident_bytes, stretch
-from router.app.garbage_collection import calm_collector
+from router.agents.agent import AgentRuntime
+from router.agents.batch import BatchProcessor
+from router.agents.database import StoreFile
+from router.agents.outgoing import OutputRules
+from router.agents.publish_acks import PublishAckBuffer
+from router.agents.store import Store
+from router.agents.topology import AgentTopology, subscriptions_of, topology_of
 from router.core.message import Message
 from router.core.outcome import Done, PublishAck
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
 from router.delivery.topology import Topology
-from router.runtime.agent import AgentRuntime
-from router.runtime.batch import BatchProcessor
-from router.runtime.database import StoreFile
-from router.runtime.outgoing import OutputRules
-from router.runtime.publish_acks import PublishAckBuffer
-from router.runtime.store import Store
-from router.runtime.topology import AgentTopology, subscriptions_of, topology_of
+from router.process.garbage_collection import calm_collector
 from router.sdk.agent import Context, Envelope, Outgoing
 
 SUBJECT = "cmd.default.demo.counter.add"

@@ -22,8 +22,8 @@ from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.request import RouteRequest
 from router.core.clock import steady
 from router.core.message import Message
-from router.routing.decide import read
-from router.routing.policy import (
+from router.decide.model import read
+from router.policies.model import (
     Averages,
     LimitedProviders,
     LimitRules,

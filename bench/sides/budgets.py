@@ -15,10 +15,10 @@ from bench.question import Measured
 from bench.sides.alone import KEPT, TURNS, make_request, time_each
 from bench.sides.choosing import make_chooser
 from bench.stretch import MIB, peak_bytes
+from router.budgets.model import Budget, BudgetTable, TenantBudgets
 from router.contracts.request import RouteRequest
 from router.core.clock import steady
-from router.routing.budgets import Budget, BudgetTable, TenantBudgets
-from router.routing.policy import load_policy
+from router.policies.model import load_policy
 
 Choose = Callable[[RouteRequest], object]
 

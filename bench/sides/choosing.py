@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from router.contracts.decision import Decision, Refusal
-from router.routing.decide.choose import ProviderChooser
-from router.routing.measurements import NO_FIGURES
-from router.routing.policy import NO_STATES, Policy, PolicyTable, Sessions, evaluate
+from router.decide.model.choose import ProviderChooser
+from router.policies.model import NO_STATES, Policy, PolicyTable, Sessions, evaluate
+from router.policies.model.measurements import NO_FIGURES
 
 
 class Uncounted:

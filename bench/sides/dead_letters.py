@@ -13,9 +13,9 @@ from router.contracts.dead_letter import build_dead_letter
 from router.core.message import Effect, Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, Fault
 from router.delivery.storing import open_publisher
-from router.operations.deadletters import read_by_filter
-from router.operations.deadletters import replay as send_again
-from router.operations.deadletters.publishers import AckedReplayPublisher
+from router.operate.dead_letters import read_by_filter
+from router.operate.dead_letters import replay as send_again
+from router.operate.dead_letters.publishers import AckedReplayPublisher
 
 BATCH = 500
 FAULT = Fault("extension_unavailable", "the provider was away")

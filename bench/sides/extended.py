@@ -20,10 +20,10 @@ from bench.figures import percentile
 from bench.question import Measured
 from bench.sides.router import settled
 from bench.stretch import stretch
-from router.app import RouterService
 from router.config import Settings, load
 from router.delivery.first_connection import connect
-from router.operations.observability import Histogram, configure
+from router.process.observability import Histogram, configure
+from router.serve.assembly import RouterService
 
 HOME = Path(__file__).parent.parent / "pipeline"
 SUBJECTS = ("beamline.ext.pre.lower.v1", "beamline.ext.validate.guard.v1", "beamline.ext.post.mark.v1")

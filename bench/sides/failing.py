@@ -9,11 +9,11 @@ from bench.broker import jetstream_on, settings
 from bench.child import Ready
 from bench.question import Measured
 from bench.stretch import stretch
-from router.app.garbage_collection import calm_collector
 from router.core.message import Message
 from router.core.outcome import Done, Fault, Outcome, PublishAck, Retry
 from router.delivery.consumer import Consumer
 from router.delivery.subscription import ConsumerOptions, NullObserver, Subscription
+from router.process.garbage_collection import calm_collector
 
 NOT_NOW = Retry(Fault("extension_unavailable", "the provider was away"), delay=0.0)
 DONE = Done()

@@ -16,8 +16,8 @@ from bench.family import member, used
 from bench.question import Measured
 from router.config import Settings
 from router.delivery.api import JetStream
-from router.operations.fleet import Fleet
-from router.operations.observability import configure
+from router.process.observability import configure
+from router.serve.fleet import Fleet
 
 TAIL = 512  # left out: the asking process ends with the last ack, and its processor time can no longer be read
 LOOK_S = 0.02  # a look costs the server about 0.1 ms

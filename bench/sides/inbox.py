@@ -14,11 +14,11 @@ from bench.broker import jetstream_on
 from bench.child import Ready
 from bench.question import Measured
 from bench.stretch import stretch
-from router.app.inbox import InboxService
 from router.config import load
 from router.core.ids import derived_uuid
 from router.delivery.connection import head_of
 from router.mailbox.inbox.event import InboxEvent
+from router.mailbox.inbox_process import InboxService
 from router.mailbox.postgres import Driver
 from router.sdk.samples.service import SampleService
 

@@ -10,9 +10,9 @@ from bench.broker import NOTHING, POLICIES, Given, settings
 from bench.child import Ready
 from bench.question import Measured
 from bench.stretch import stretch
-from router.app import RouterService
-from router.app.service import Ready as Address
-from router.operations.observability import configure
+from router.process.observability import configure
+from router.serve.assembly import RouterService
+from router.serve.service import Ready as Address
 
 TAKING_ACKS = {"acks.enabled": True}
 

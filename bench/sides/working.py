@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from bench.child import Ready
 from bench.question import Measured
 from bench.stretch import figures_of, look, reaches, stretch
-from router.app.garbage_collection import calm_collector
 from router.contracts.exec_assignment import ExecAssignment
+from router.process.garbage_collection import calm_collector
 from router.sdk import StepResult, Worker
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from router.app import declare_topology
 from router.config import load
+from router.serve.assembly import declare_topology
 
 NANOSECONDS = 1_000_000
 STREAM_FIELDS = {

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from router.bus.answers import BusAnswer, BusHandler, Nak, Term
     from router.bus.consumer import DEFAULT_OPTIONS, Interest
+    from router.bus.envelope_making import make_envelope
     from router.bus.metrics import BusMetrics
     from router.bus.processed import BucketProcessed, MemoryProcessed, Processed, SqliteProcessed, StoreUnavailable
     from router.bus.publisher import Publisher
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from router.bus.settings import BusSettings
     from router.bus.subjects import UnknownSubject
     from router.contracts.envelope import MessageEnvelope
-    from router.contracts.envelope_making import make_envelope
 
 __all__ = [
     "DEFAULT_OPTIONS",
@@ -70,7 +70,7 @@ _HOMES = {
     "StoreUnavailable": "router.bus.processed",
     "Term": "router.bus.answers",
     "UnknownSubject": "router.bus.subjects",
-    "make_envelope": "router.contracts.envelope_making",
+    "make_envelope": "router.bus.envelope_making",
 }
 
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 from router.core.message import Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, Dead, Outcome, Retry
 from router.delivery.subscription import Observer
-from router.operations.observability import LabelledCounter, MetricRegistry
-from router.operations.observability.instruments import LabelledHistogram
+from router.process.observability import LabelledCounter, MetricRegistry
+from router.process.observability.instruments import LabelledHistogram
 
 STORED, DUPLICATE = "stored", "duplicate"
 

@@ -1,4 +1,4 @@
-"""The options of the bus, as plain values; `router.config` reads them, `router.app.bus` passes them on."""
+"""The options of the bus, as plain values; `router.config` reads them, `router.bus.build_settings` passes them on."""
 
 from __future__ import annotations
 

@@ -25,11 +25,11 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except SystemExit as ended:
-        from router.cli.exit_codes import choose_final_status
+        from router.shell.exit_codes import choose_final_status
 
         sys.exit(choose_final_status(ended.code))
     except OSError as exc:
-        from router.cli.exit_codes import complain_of_room
+        from router.shell.exit_codes import complain_of_room
 
         sys.exit(complain_of_room(exc))
 

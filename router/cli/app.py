@@ -7,39 +7,39 @@ from typing import Annotated, Any
 
 import typer
 
-from router.cli.agent import agent
-from router.cli.assignments import assignments
-from router.cli.audit import audit
-from router.cli.backup import backup, restore
+from router.agents.commands import agent
+from router.budgets.commands import budget
+from router.budgets.prices.commands import price
+from router.bus.commands import bus
 from router.cli.bench import OWN_OPTIONS, bench
-from router.cli.budget import budget
-from router.cli.bus import bus
 from router.cli.config import config
 from router.cli.console import console
-from router.cli.contract import contract
-from router.cli.decide import decide
-from router.cli.decisions import decisions
 from router.cli.demo import demo
-from router.cli.dlq import dlq
 from router.cli.docs import docs
-from router.cli.doctor import doctor
 from router.cli.explain import explain
-from router.cli.extension import extension
-from router.cli.inbox import inbox
-from router.cli.mailbox import mailbox
-from router.cli.outbox import outbox
-from router.cli.policy import policy
-from router.cli.price import price
 from router.cli.project import dev, init
-from router.cli.provider import provider
-from router.cli.request import request
-from router.cli.serve import serve
-from router.cli.topology import topology
-from router.cli.tree import tree
-from router.cli.usage import usage
 from router.cli.version import version
-from router.cli.worker import worker
-from router.cli.workers import workers
+from router.decide.commands.decide import decide
+from router.decide.commands.decisions import decisions
+from router.decide.commands.request import request
+from router.extensions.commands import extension
+from router.lake.commands import usage
+from router.mailbox.commands.inbox import inbox
+from router.mailbox.commands.mailbox import mailbox
+from router.mailbox.commands.outbox import outbox
+from router.operate.commands.audit import audit
+from router.operate.commands.backup import backup, restore
+from router.operate.commands.dead_letters import dlq
+from router.operate.commands.doctor import doctor
+from router.operate.commands.topology import topology
+from router.policies.commands import policy
+from router.serve.commands.serve import serve
+from router.serve.commands.tree import tree
+from router.serve.contract.commands import contract
+from router.work.commands.assignments import assignments
+from router.work.commands.provider import provider
+from router.work.commands.worker import worker
+from router.work.commands.workers import workers
 
 Command = Callable[..., Any]
 

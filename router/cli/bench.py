@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from router.cli import exit_codes
+from router.shell import exit_codes
 
 OWN_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}  # `--help` is the bench's, too
 

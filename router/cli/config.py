@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from router.cli.command import CommandSession, command, skip_settings
-from router.cli.options import ConfigFile, NatsUrl
+from router.shell.command_frame import CommandSession, command, skip_settings
+from router.shell.options import ConfigFile, NatsUrl
 
 
 @command(skip_settings)
@@ -14,8 +14,8 @@ def config(session: CommandSession, config: ConfigFile = None, nats_url: NatsUrl
 
     Example:  ROUTER_DECIDE__PREFETCH=64 router config
     """
-    from router.cli.settings import load_settings_of_command
     from router.config import describe
+    from router.shell.load_settings import load_settings_of_command
 
     rows = describe(*load_settings_of_command(config, {"nats.url": nats_url}))
     columns = ("setting", "value", "source", "meaning")

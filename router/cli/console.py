@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.command import CommandSession, command
-from router.cli.open_browser import open_browser
-from router.cli.options import ConfigFile, NatsUrl
-from router.cli.output import announce_event
+from router.shell.command_frame import CommandSession, command
+from router.shell.open_browser import open_browser
+from router.shell.options import ConfigFile, NatsUrl
+from router.shell.output import announce_event
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -76,10 +76,10 @@ def _print_hash() -> int:
     """For a program the password is the first line of standard input."""
     from getpass import getpass
 
-    from router.cli import exit_codes
+    from router.shell import exit_codes
 
     _import_console()
-    from router.console.access.users import MAX_PASSWORD, hash_password
+    from router.shell.access.users import MAX_PASSWORD, hash_password
 
     password = getpass("Password: ", sys.stderr) if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
     if not 0 < len(password) <= MAX_PASSWORD:
@@ -89,7 +89,7 @@ def _print_hash() -> int:
 
 
 def _load(http_host: str | None, http_port: int | None, metrics: list[str] | None, nats_url: str | None, config: Path | None) -> Loaded:
-    from router.cli.settings import load_settings_of_command
+    from router.shell.load_settings import load_settings_of_command
 
     given = {"nats.url": nats_url, "console.host": http_host, "console.port": http_port, "console.metrics": ",".join(metrics or ()) or None}
     return load_settings_of_command(config, given)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import exit_codes
-from router.cli.command import CommandSession, command, skip_settings
-from router.cli.output import build_grid, build_heading, open_console, print_json_lines, print_table
+from router.shell import exit_codes
+from router.shell.command_frame import CommandSession, command, skip_settings
+from router.shell.output import build_grid, build_heading, open_console, print_json_lines, print_table
 
 if TYPE_CHECKING:
     from router.contracts.codes import Code

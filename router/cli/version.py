@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from router.cli import exit_codes
-from router.cli.command import CommandSession, command
+from router.shell import exit_codes
+from router.shell.command_frame import CommandSession, command
 
 COLUMNS = ("stream", "stored", "examined", "unreadable")
 
@@ -40,8 +40,8 @@ async def _check_store(session: CommandSession) -> int:
     from msgspec import to_builtins
 
     from router import __version__
-    from router.cli.output import print_json, print_table
-    from router.services.store_check import examine_store, find_version_before, is_readable, is_readable_before
+    from router.serve.store_check import examine_store, find_version_before, is_readable, is_readable_before
+    from router.shell.output import print_json, print_table
 
     reports = await examine_store(await session.open_jetstream(), session.settings)
     before, readable = find_version_before(__version__), is_readable(reports)

@@ -14,9 +14,7 @@ Only `app` and the rooms above it import this one: other rooms get the plain val
 
 from __future__ import annotations
 
-from router.config.admission import AdmissionConfig
-from router.config.bus import BusConfig
-from router.config.connection import NatsConfig
+from router.bus.bus_settings import BusConfig
 from router.config.consumers import ConsumerConfig, DecideConfig, OptionalConsumerConfig
 from router.config.describe import Row, describe
 from router.config.load import Loaded, load
@@ -36,6 +34,8 @@ from router.config.settings import Settings
 from router.config.storage import BucketConfig, BucketsConfig, StreamsConfig
 from router.config.stream import StreamConfig
 from router.config.subscriptions import DECIDE, SUBSCRIPTIONS, SubscriptionSpec
+from router.decide.admission_settings import AdmissionConfig
+from router.delivery.settings import NatsConfig
 
 __all__ = [
     "DECIDE",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from router.config.group import Count, Group, Millis, Name, OptionalMillis, OptionalToken, Schedule, Subject, Tokens
 from router.config.stream import DAY_MS, StreamConfig
+from router.core.setting_values import Count, Group, Millis, Name, OptionalMillis, OptionalToken, Schedule, Subject, Tokens
 
 
 class ConsumerConfig(Group):

@@ -9,9 +9,9 @@ from typing import NamedTuple, get_args
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from router.config.group import list_settings
 from router.config.settings import Settings
 from router.core.masking import MASK, has_key, hide_keys, hide_login, hide_query
+from router.core.setting_values import list_settings
 
 
 class Row(NamedTuple):

@@ -20,7 +20,6 @@ from pydantic_core import ErrorDetails
 
 from router.config import rules
 from router.config.describe import format_value
-from router.config.group import list_settings
 from router.config.names import NAMES, RENAMED, Meaning, SettingNames, flat
 from router.config.settings import Settings
 from router.config.sources import (
@@ -35,6 +34,7 @@ from router.config.sources import (
     is_service_link,
 )
 from router.core.errors import Misconfigured
+from router.core.setting_values import list_settings
 
 NOTHING: Mapping[str, object] = MappingProxyType({})
 

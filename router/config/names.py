@@ -11,10 +11,10 @@ import difflib
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from router.config.bus import BusConfig
+from router.bus.bus_settings import BusConfig
 from router.config.consumers import ConsumerConfig
-from router.config.group import list_settings
 from router.config.settings import Settings
+from router.core.setting_values import list_settings
 
 
 def flat(spelling: str) -> str:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from router.config.connection import Secret
-from router.config.group import Count, Group, Millis, Name, OptionalTenant
+from router.core.setting_values import Count, Group, Millis, Name, OptionalTenant
+from router.delivery.settings import Secret
 
 LimitMillis = Annotated[Millis, Field(le=3_600_000)]
 

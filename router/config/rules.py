@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeVar
 
-from router.config.bus import BusConfig
+from router.bus.bus_settings import BusConfig
 from router.config.consumers import ConsumerConfig
-from router.config.group import FOREIGN, Group
 from router.config.settings import Settings
 from router.config.storage import BucketConfig
 from router.config.stream import StreamConfig
 from router.core import ids
 from router.core.errors import Misconfigured
+from router.core.setting_values import FOREIGN, Group
 
 T = TypeVar("T")
 FIXED_SUBJECTS = (

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from router.config.group import Count, Environment, File, Group, Millis, OptionalSubject, Port, Prefixes, Subjects, Texts
+from router.core.setting_values import Count, Environment, File, Group, Millis, OptionalSubject, Port, Prefixes, Subjects, Texts
 
 
 class PoliciesConfig(Group):

@@ -11,14 +11,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from router.config.admission import AdmissionConfig
-from router.config.agents import AgentsConfig
-from router.config.bus import BusConfig
-from router.config.connection import NatsConfig
+from router.agents.settings import AgentsConfig
+from router.bus.bus_settings import BusConfig
 from router.config.consumers import DecideConfig, OptionalConsumerConfig, ResultsConfig
-from router.config.group import Group, Texts, add_fields
-from router.config.inbox import InboxConfig
-from router.config.mailbox import MailboxConfig
 from router.config.request_servers import AdminConfig, IngressConfig, ProvidersConfig
 from router.config.service import (
     AlertsConfig,
@@ -43,6 +38,11 @@ from router.config.service import (
 )
 from router.config.storage import BucketsConfig, StreamsConfig
 from router.config.subscriptions import ACKS, DECIDE, RESULTS, SUBSCRIPTIONS
+from router.core.setting_values import Group, Texts, add_fields
+from router.decide.admission_settings import AdmissionConfig
+from router.delivery.settings import NatsConfig
+from router.mailbox.inbox_settings import InboxConfig
+from router.mailbox.settings import MailboxConfig
 
 NodeId = Annotated[str, Field(pattern=r"^[!-~]{1,256}$")]  # it stands in dead letters, alerts and logs
 

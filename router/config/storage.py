@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from router.config.group import Group, Name, add_fields
 from router.config.stream import DAY_MS, MIB, MINUTE_MS, EventStreamConfig, StreamConfig, declare_stream
 from router.config.subscriptions import ACKS, DECIDE, RESULTS, SUBSCRIPTIONS
+from router.core.setting_values import Group, Name, add_fields
 
 
 class BucketConfig(Group):

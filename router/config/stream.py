@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from router.config.group import Group, Millis, Name
+from router.core.setting_values import Group, Millis, Name
 
 MIB = 1024 * 1024
 MINUTE_MS = 60_000

@@ -19,19 +19,19 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from router.config import Settings
-from router.console.access import Access, AccessControl, FormRefused, LoginPages
-from router.console.access.scope import check_page, describe_absence, limit_address
 from router.console.early_start import BEGIN_AFTER_S, answer_early
 from router.console.events import answer_with_events
 from router.console.guard import ConsoleGuard
 from router.console.knowledge import Knowledge
 from router.console.live_feed import LiveFeed
-from router.console.page import InvalidAddress, Page, PageNotFound, PageParams, PageSpec, Sources
-from router.console.pages import PAGES
-from router.console.rendering import compile_templates, render
-from router.console.sampler import NowState, Sampler
-from router.console.table import FORMAT, MAX_ROWS, choose_rows, view_table, write_csv, write_json
 from router.core.legible import shorten
+from router.shell.access import Access, AccessControl, FormRefused, LoginPages
+from router.shell.access.scope import check_page, describe_absence, limit_address
+from router.shell.page_data import InvalidAddress, Page, PageNotFound, PageParams, PageSpec, Sources
+from router.shell.pages import PAGES
+from router.shell.rendering import compile_templates, render
+from router.shell.sampler import NowState, Sampler
+from router.shell.table import FORMAT, MAX_ROWS, choose_rows, view_table, write_csv, write_json
 
 Specs = tuple[PageSpec, ...]
 

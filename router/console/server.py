@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from router.config import Settings
-from router.console.access import AccessControl, LoginPages
 from router.console.application import ConsolePages, build_application, render_now
-from router.console.broker_link import BrokerLink
 from router.console.early_start import BEGIN_AFTER_S
 from router.console.live_feed import LiveFeed
 from router.console.mend import MendRuns, list_routes
-from router.console.mend.frame import MendFrame
-from router.console.page import Sources
-from router.console.sampler import NowState, Sampler
-from router.operations.observability.http import serve_application
-from router.operations.observability.http_protocol import RESPONSE_TIMEOUT_S, GuardedProtocol
-from router.operations.supervision import Child, Intensity, Supervisor, supervise
+from router.process.observability.http import serve_application
+from router.process.observability.http_protocol import RESPONSE_TIMEOUT_S, GuardedProtocol
+from router.process.supervision import Child, Intensity, Supervisor, supervise
+from router.shell.access import AccessControl, LoginPages
+from router.shell.broker_link import BrokerLink
+from router.shell.mend.frame import MendFrame
+from router.shell.page_data import Sources
+from router.shell.sampler import NowState, Sampler
 
 
 class LiveProtocol(GuardedProtocol):

@@ -144,12 +144,12 @@ _REMEDY = "allow it to this user in the server's configuration, or log in as ano
 
 def log_denial(what: str, remedy: str) -> None:
     # Imported here: a denial is rare, and a client without one need not import every room.
-    from router.operations.observability import events, logs
+    from router.process.observability import events, logs
 
     logs.logger(__name__).error(events.PERMISSION_DENIED, denied=what, remedy=remedy)
 
 
 def log_limit(words: str) -> None:
-    from router.operations.observability import events, logs  # as above
+    from router.process.observability import events, logs  # as above
 
     logs.logger(__name__).error(events.BROKER_LIMIT, limit=words, remedy=LIMIT_REMEDY)

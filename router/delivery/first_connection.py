@@ -95,7 +95,7 @@ async def _ignore_error(_: Exception) -> None:
 def _warn_of_login(options: Mapping[str, Any]) -> None:
     """Log a warning if a login would be sent without TLS."""
     if addresses := tls.find_unprotected(_servers(options), options):
-        from router.operations.observability import events, logs  # rare, as in `denials.log_denial`
+        from router.process.observability import events, logs  # rare, as in `denials.log_denial`
 
         servers = ", ".join(map(hide_login, addresses))
         remedy = "an address with tls://, or the setting nats.tls_ca"

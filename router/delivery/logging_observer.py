@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from router.core.message import Message
 from router.delivery.subscription import NullObserver
-from router.operations.observability import events, logs
+from router.process.observability import events, logs
 
 log = logs.logger(__name__)
 

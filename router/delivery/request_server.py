@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 from router.core.clock import steady
 from router.core.ids import is_literal_subject
 from router.delivery.connection import Connection, OnMessage
-from router.operations.observability import events, logs
+from router.process.observability import events, logs
 
 log = logs.logger(__name__)
 

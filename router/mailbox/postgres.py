@@ -28,7 +28,7 @@ from router.core.cancellation import preserve_cancellation
 from router.core.errors import Misconfigured
 from router.core.masking import shorten
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
-from router.operations.observability import events, logs
+from router.process.observability import events, logs
 
 log = logs.logger(__name__)
 

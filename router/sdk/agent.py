@@ -11,7 +11,7 @@
 
     router.run(Agent("nats://localhost:4222", Greeter(), store="greeter.db"))
 
-`router/sdk/samples/agents/ledger.py` is a complete one. `router.runtime` holds the protocol; `Agent` gives it a connection.
+`router/sdk/samples/agents/ledger.py` is a complete one. `router.agents` holds the protocol; `Agent` gives it a connection.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from router.agents.adapter import AgentAdapter, AgentState, Context, Outgoing
+from router.agents.agent import DEFAULT_TOPOLOGY, AgentRuntime
+from router.agents.envelope import Envelope
+from router.agents.topology import AgentTopology
 from router.delivery.api import JetStream
 from router.delivery.stuck import watch_connections
-from router.operations.observability.broker_log import BrokerLog
-from router.runtime.adapter import AgentAdapter, AgentState, Context, Outgoing
-from router.runtime.agent import DEFAULT_TOPOLOGY, AgentRuntime
-from router.runtime.envelope import Envelope
-from router.runtime.topology import AgentTopology
+from router.process.observability.broker_log import BrokerLog
 from router.sdk.agent_pages import AgentPages
 from router.sdk.connect import close_connection, open_connection
 from router.sdk.signals import run_until_signal
@@ -53,7 +53,7 @@ class Agent:
         http: tuple[str, int] | None = None,
     ) -> None:
         """`http`: address and port of its pages for operators, None = no pages. Raises Misconfigured for an invalid name or filter."""
-        from router.services.alerts import Alerts  # loads settings, which an import of `Agent` alone does not need
+        from router.operate.alerts import Alerts  # loads settings, which an import of `Agent` alone does not need
 
         self._nats = nats
         self._alerts = Alerts(adapter.name, ALERT_EVERY_S)

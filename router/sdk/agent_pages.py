@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from router.agents.agent import AgentRuntime
+from router.agents.observer import AgentStats
 from router.delivery.connection import Connection
 from router.delivery.stuck import ConnectionWatchdog
-from router.operations.observability import HttpServer, Metrics, ReadinessCheck, readiness_series
-from router.operations.observability.instruments import Labels, Value
-from router.operations.supervision import Child, Helper, helper_states
-from router.runtime.agent import AgentRuntime
-from router.runtime.observer import AgentStats
+from router.process.observability import HttpServer, Metrics, ReadinessCheck, readiness_series
+from router.process.observability.instruments import Labels, Value
+from router.process.supervision import Child, Helper, helper_states
 
 
 class AgentPages:

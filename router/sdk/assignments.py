@@ -31,7 +31,7 @@ from router.core.outcome import Done, Fault, Outcome, Retry
 from router.core.signatures import require_finished
 from router.delivery.connection import Connection
 from router.delivery.encoded_headers import EncodedHeaders, head_with_id
-from router.operations.observability import LogRateLimit, events, logs
+from router.process.observability import LogRateLimit, events, logs
 from router.sdk import reports
 from router.sdk.attempts import Attempts, AttemptsResult, NoThread
 from router.sdk.start_point import StartPoint

@@ -27,7 +27,7 @@ from router.core.handler_exit import contain_exit, text_of
 from router.core.masking import shorten
 from router.core.remaining_steps import RemainingSteps
 from router.core.signatures import is_async_callable
-from router.operations.observability import LogRateLimit, events, logs
+from router.process.observability import LogRateLimit, events, logs
 from router.sdk.failures import ProviderFailed, RateLimited, RequestRefused
 from router.sdk.step import (
     CANCELLED,

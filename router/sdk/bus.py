@@ -21,25 +21,25 @@ from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from router.app.bus import build_bus_settings
-from router.app.connect import connect_by
 from router.bus import BucketProcessed, BusHandler, BusMetrics, Interest, MemoryProcessed, Processed, Publisher, SqliteProcessed
+from router.bus.build_settings import build_bus_settings
 from router.bus.consumer import DEFAULT_OPTIONS, consumer_of, durable_of
+from router.bus.envelope_making import make_envelope
 from router.bus.handling import EnvelopeProcessor
 from router.bus.metrics import ConsumerMeter
 from router.bus.queries import QueryResponder, Responder, ask
 from router.bus.subjects import EVENTS
 from router.bus.topology import apply_topology, declare_streams
+from router.config.connect import connect_by
 from router.contracts.envelope import MessageEnvelope
-from router.contracts.envelope_making import make_envelope
 from router.core.errors import BrokerDenied, BrokerUnavailable, ConnectionStuck, Misconfigured, RouterError
 from router.core.outcome import PublishAck
 from router.delivery.api import JetStream
 from router.delivery.storing import open_publisher
 from router.delivery.stuck import ConnectionWatchdog, watch_connections, watch_quietly
 from router.delivery.topology import MISSING, ConsumerSpec, Difference, Topology
-from router.operations.observability import events, logs
-from router.operations.supervision import Child, Intensity, Supervisor, supervise
+from router.process.observability import events, logs
+from router.process.supervision import Child, Intensity, Supervisor, supervise
 from router.sdk.consumer_logger import BusConsumerLogger
 from router.sdk.signals import run_until_signal
 

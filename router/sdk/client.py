@@ -197,7 +197,7 @@ def _open_span(subject: str, headers: Mapping[str, str]) -> AbstractContextManag
     """Open a span, where the process has an SDK for it. The module behind it is heavier than all the rest of a client."""
     if "opentelemetry.sdk.trace" not in sys.modules:
         return nullcontext(headers)
-    from router.operations.observability.tracing import trace_request
+    from router.process.observability.tracing import trace_request
 
     return trace_request(subject, headers)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from router.delivery.connection import Connection
 from router.delivery.first_connection import connect
-from router.operations.observability.broker_log import BrokerLog
+from router.process.observability.broker_log import BrokerLog
 
 if TYPE_CHECKING:
     from router.config import NatsConfig
@@ -25,7 +25,7 @@ async def open_connection(nats: str | NatsConfig, name: str, broker: BrokerLog |
         return await connect(
             {"servers": nats.split(","), "name": name, "connect_timeout": 2}, timeout_s=2.0, on_lost=on_lost, on_back=on_back
         )
-    from router.app.connect import connect_by  # logging in by settings is rare here, and costs an import of every room
+    from router.config.connect import connect_by  # logging in by settings is rare here, and costs an import of every room
 
     return await connect_by(nats, on_lost=on_lost, on_back=on_back)
 

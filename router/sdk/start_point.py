@@ -28,7 +28,7 @@ from router.core.ids import is_opaque, is_scoped
 from router.core.message import Message
 from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.stream_reader import open_reader
-from router.operations.observability import events, logs
+from router.process.observability import events, logs
 
 log = logs.logger(__name__)
 

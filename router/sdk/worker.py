@@ -38,9 +38,9 @@ from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.stuck import watch_connections
 from router.delivery.subscription import ConsumerOptions, Subscription
 from router.delivery.topology import ConsumerSpec, Topology, create, restore
-from router.operations.observability.broker_log import BrokerLog
-from router.operations.observability.tracing_messages import trace_dead_letter, trace_handler
-from router.operations.supervision import Child, Intensity, Supervisor, supervise
+from router.process.observability.broker_log import BrokerLog
+from router.process.observability.tracing_messages import trace_dead_letter, trace_handler
+from router.process.supervision import Child, Intensity, Supervisor, supervise
 from router.sdk import reports
 from router.sdk.assignments import DEFAULT_TOPOLOGY, Accepts, Assignments, OnDone, WorkerTopology
 from router.sdk.attempts import Attempts

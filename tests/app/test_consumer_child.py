@@ -1,7 +1,7 @@
 """Consumers that drain one after the other share the deadlines."""
 
-from router.app.consumer_child import DrainDeadline
 from router.config.service import DrainConfig
+from router.serve.consumer_child import DrainDeadline
 from tests.support.app import ManualClock
 
 

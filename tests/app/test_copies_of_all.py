@@ -2,13 +2,13 @@
 
 import pytest
 
-from router.app import declare_topology
-from router.app.bus import build_bus_settings
-from router.app.inbox import InboxService
+from router.agents.commands.run import make_places
+from router.bus.build_settings import build_bus_settings
 from router.bus.topology import declare_streams
-from router.cli.agent.run import make_places
 from router.config import Settings, load
 from router.delivery.topology import StreamSpec
+from router.mailbox.inbox_process import InboxService
+from router.serve.assembly import declare_topology
 
 
 def _settings() -> Settings:

@@ -11,10 +11,10 @@ from types import FunctionType, MethodType
 
 from msgspec import Struct
 
-from router.app.app_context import AppContext
-from router.app.decide_subscription import build_decide_handler
-from router.app.subscriptions import build_acks_handler, build_results_handler
-from router.services.report_marks import ReportMarks
+from router.serve.app_context import AppContext
+from router.serve.decide_subscription import build_decide_handler
+from router.serve.subscriptions import build_acks_handler, build_results_handler
+from router.work.report_marks import ReportMarks
 from tests.support.breakers import a_registry
 from tests.support.service import a_router, settings_for
 

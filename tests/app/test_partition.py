@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from router.app import RouterService, declare_topology
 from router.config import DECIDE, Settings
 from router.config.consumers import DecideConfig
-from router.operations.supervision import draw
+from router.process.supervision import draw
+from router.serve.assembly import RouterService, declare_topology
 from tests.support.config import load_settings, read_refusal
 
 PART = Settings(decide=DecideConfig(partition="1"))

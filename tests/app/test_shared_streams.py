@@ -1,11 +1,11 @@
 """A stream that several kinds of processes make is the same by each of them, and has the limits of its settings."""
 
-from router.app import declare_topology
-from router.app.inbox import InboxService
-from router.cli.agent.run import make_places
+from router.agents.commands.run import make_places
 from router.config import load
 from router.delivery.topology import StreamSpec
 from router.mailbox.inbox.rules import recovery_consumer_of
+from router.mailbox.inbox_process import InboxService
+from router.serve.assembly import declare_topology
 
 GIVEN = {"streams.advisories.name": "ADVICE", "streams.advisories.max_age_ms": 86_400_000, "streams.advisories.max_bytes": 1024 * 1024}
 GIVEN |= {"buckets.attempts.name": "TRIES", "buckets.attempts.ttl_ms": 7_200_000, "agents.replicas": 3}

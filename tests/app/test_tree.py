@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from router.app import RouterService
 from router.config import Settings, load
-from router.operations.fleet import Fleet
-from router.operations.supervision import draw
+from router.process.supervision import draw
+from router.serve.assembly import RouterService
+from router.serve.fleet import Fleet
 
 ARCHITECTURE = Path(__file__).parents[2] / "router" / "ARCHITECTURE.md"
 

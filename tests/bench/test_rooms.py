@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.rooms import main, room_of, rooms, table
-from router.routing.decide.read import read
+from router.decide.model.read import read
 from tests.support.requests import a_body, a_message
 
 MESSAGES = 50
@@ -25,8 +25,8 @@ def profile(tmp_path: Path) -> Path:
 
 def test_what_c_does_is_counted_where_it_was_called_from(profile: Path) -> None:
     found = rooms(profile)
-    assert found["router/routing/decide"][1] % MESSAGES == 0
-    assert found["router/routing/decide"][1] > 20 * MESSAGES  # its own calls alone are a dozen; the rest are `get`, `isdisjoint` …
+    assert found["router/decide/model"][1] % MESSAGES == 0
+    assert found["router/decide/model"][1] > 20 * MESSAGES  # its own calls alone are a dozen; the rest are `get`, `isdisjoint` …
     assert "router/contracts" in found
     assert "~" not in "".join(found)
 
@@ -36,13 +36,13 @@ def test_the_table_has_every_call(profile: Path) -> None:
     shown = table(found, MESSAGES)
     together = sum(calls for _, calls in found.values()) / MESSAGES
     assert f"| together | {together:.1f} | |" in shown
-    assert shown.index("router/routing/decide") < shown.index("all others")
+    assert shown.index("router/decide/model") < shown.index("all others")
 
 
 @pytest.mark.parametrize(
     ("file", "room"),
     [
-        ("/x/router/routing/decide/read.py", "router/routing/decide"),
+        ("/x/router/decide/model/read.py", "router/decide/model"),
         ("/home/router/y/router/delivery/frame_parser.py", "router/delivery"),
         ("/x/router/core/ids.py", "router/core/ids"),
         ("/x/site-packages/nats/aio/client.py", "nats"),

@@ -9,8 +9,8 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
+from router.bus.envelope_making import make_envelope
 from router.contracts.envelope import MessageEnvelope, envelope_bytes, read_envelope
-from router.contracts.envelope_making import make_envelope
 from router.sdk.bus import Bus
 from tests.bus.test_queries import responding
 from tests.support.any_json import iterate_json, read_exactly, write_object

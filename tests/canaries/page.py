@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from router.routing.canary import CanaryVerdict
+from router.policies.model.canaries import CanaryVerdict
 from tests.canaries.simulation import Arm, Ended, play
 
 SEED = 24

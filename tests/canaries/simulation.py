@@ -8,8 +8,8 @@ from math import log
 
 from router.contracts.canary import CANDIDATE, CONTROL, CanaryGuard, CanaryPlan
 from router.contracts.failure_class import PROVIDER
-from router.routing.canary import CanaryCounts, CanaryTotals, CanaryVerdict, add_totals, judge
-from router.routing.policy import SHARED
+from router.policies.model import SHARED
+from router.policies.model.canaries import CanaryCounts, CanaryTotals, CanaryVerdict, add_totals, judge
 
 GUARDS = (CanaryGuard("error_rate", 1.2), CanaryGuard("p95_latency", 1.2))
 NOT_YET_MS, OVER_MS = 0, 10**15

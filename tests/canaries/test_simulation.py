@@ -6,7 +6,7 @@ from statistics import median
 
 import pytest
 
-from router.routing.canary import CanaryVerdict
+from router.policies.model.canaries import CanaryVerdict
 from tests.canaries.simulation import Arm, play
 
 USUAL = Arm(error_rate=0.1)

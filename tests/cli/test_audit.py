@@ -9,14 +9,14 @@ import pytest
 from nats.aio.client import Client
 from nats.js.api import StreamConfig
 
-from router.app import declare_topology
-from router.app.audit_log import describe_login
-from router.app.connect import connect_by
 from router.config import Settings
-from router.config.connection import NatsConfig
-from router.contracts.audit_event import MAX_NOTE, MAX_VALUES_BYTES, AuditEvent, audit_bytes, read_audit_event
+from router.config.connect import connect_by
 from router.delivery.api import JetStream
+from router.delivery.settings import NatsConfig
 from router.delivery.topology import apply
+from router.operate.audit.audit_event import MAX_NOTE, MAX_VALUES_BYTES, AuditEvent, audit_bytes, read_audit_event
+from router.operate.audit.audit_log import describe_login
+from router.serve.assembly import declare_topology
 from tests.support.cli import CommandResult, call_command_async
 from tests.support.console import console_settings, store_dead_letter
 

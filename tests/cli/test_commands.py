@@ -275,7 +275,7 @@ def test_policies_are_linted(tmp_path: Path) -> None:
 
 
 def test_the_policy_that_a_tenant_meets_is_shown() -> None:
-    samples = str(Path("router/services/sample_policies"))
+    samples = str(Path("router/policies/sample_policies"))
     shown = call_command("policy", "show", "acme", "default", "--policies", samples, "--json")
     assert shown.json["tenant"] == "_shared"
     assert call_command("policy", "show", "acme", "nope", "--policies", samples).status == 1

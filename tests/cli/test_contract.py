@@ -12,13 +12,13 @@ import orjson
 import pytest
 import yaml
 
-from router.cli.contract.field_report import MAX_LINES, parse, report_fields
-from router.cli.contract.readers import build_readers
 from router.config import Settings
 from router.contracts import protos
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.contracts.header_rules import RULES
-from router.contracts.shapes import MessageShape, build_shapes
+from router.operate.catalogue import MessageShape, build_shapes
+from router.serve.contract.commands.field_report import MAX_LINES, parse, report_fields
+from router.serve.contract.commands.readers import build_readers
 from tests.contracts.agreement.generate import generate
 from tests.support.cli import CommandResult, call_command
 from tests.support.requests import a_protobuf
@@ -203,7 +203,7 @@ def test_of_two_equal_fields_the_last_one_is_judged_as_a_reader_does() -> None:
 
 
 def test_a_file_that_no_server_takes_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["router.cli.contract.check"], "MAX_BYTES", 10)
+    monkeypatch.setattr(sys.modules["router.serve.contract.commands.check"], "MAX_BYTES", 10)
     assert call_command("contract", "check", "-", given=b"x" * 11).status == 2
 
 

@@ -8,7 +8,7 @@ import pytest
 from nats.aio.client import Client
 from nats.js.api import StorageType, StreamConfig
 
-from router.contracts.violation import ALL_VIOLATIONS, ViolationEvent, violation_bytes, violation_subject
+from router.operate.violations.violation import ALL_VIOLATIONS, ViolationEvent, violation_bytes, violation_subject
 from tests.support.cli import CommandResult, call_command_async
 
 

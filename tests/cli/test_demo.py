@@ -11,7 +11,7 @@ from router.cli.demo.repair import POISONED, check_repair
 from router.cli.demo.round_trip import check_round_trip
 from router.contracts.headers import MESSAGE_ID
 from router.core.outcome import VALIDATION_FAILED
-from router.operations.deadletters import DeadLetter, NotReplayed, ReplayReport
+from router.operate.dead_letters import DeadLetter, NotReplayed, ReplayReport
 
 DECISION = {"provider_id": "openai"}
 WORK = {"assignment_id": "a-1", "status": "success", "cost": 0.1, "request_id": "r-circle"}

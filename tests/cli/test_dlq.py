@@ -11,11 +11,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from router.cli.exit_codes import NOT_WRITTEN
 from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
-from router.operations import deadletters
+from router.operate import dead_letters
+from router.shell.exit_codes import NOT_WRITTEN
 from tests.support.cli import COMMAND, CommandResult, call_command, clean_environment, table_words
 from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter
 
@@ -125,7 +125,7 @@ async def test_an_export_that_breaks_off_leaves_the_earlier_one(
         write(b"{}\n")
         raise BrokerUnavailable("gone")
 
-    monkeypatch.setattr(deadletters, "export", break_off)
+    monkeypatch.setattr(dead_letters, "export", break_off)
     assert _dlq(house, nats_url, "export", "--all", "-o", str(file)).status == 3
     assert file.read_bytes() == earlier
     assert os.listdir(tmp_path) == [file.name]

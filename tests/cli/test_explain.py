@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import router
-from router.cli import exit_codes
 from router.contracts import codes, decision, failure_class
 from router.contracts.codes import pages as code_pages
 from router.contracts.codes.pages import locate, read_rule
@@ -19,12 +18,13 @@ from router.contracts.header_rules import RULES
 from router.contracts.malformed import VALIDATION_CODES
 from router.core import outcome
 from router.core.errors import RouterError
+from router.extensions.model import modes
 from router.mailbox.policies import POLICIES
-from router.operations.admin import service_error
-from router.operations.doctor import Verdict
-from router.routing.extensions import modes
-from router.routing.policy import plan
+from router.operate.admin import service_error
+from router.operate.doctor import Verdict
+from router.policies.model import plan
 from router.sdk import step
+from router.shell import exit_codes
 from tests.support.cli import call_command_async, table_words
 from tests.support.commands import find_wrong_commands
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import typer
 
-from router.cli.import_target import import_extensions
-from router.cli.option_values import read_json, read_object
 from router.core.errors import Misconfigured
+from router.shell.import_target import import_extensions
+from router.shell.option_values import read_json, read_object
 from tests.support.broker import Broker
 from tests.support.cli import COMMAND, call_command, clean_environment, table_words
 

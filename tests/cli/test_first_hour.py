@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from router.cli.doctor import WORST_FIRST
-from router.cli.exit_codes import NOT_WRITTEN, OUTPUT_CLOSED
+from router.operate.commands.doctor import WORST_FIRST
+from router.shell.exit_codes import NOT_WRITTEN, OUTPUT_CLOSED
 from tests.support.broker import Broker
 from tests.support.cli import COMMAND, call_command, clean_environment
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from router.app import declare_topology
-from router.app.connect import connect_by
 from router.config import Settings
-from router.config.connection import NatsConfig
+from router.config.connect import connect_by
 from router.core.crashpoints import KILLED_EXIT_CODE
 from router.delivery.api import JetStream
+from router.delivery.settings import NatsConfig
 from router.delivery.topology import apply
+from router.serve.assembly import declare_topology
 from tests.support.cli import COMMAND, call_command_async, clean_environment
 from tests.support.policy import a_document, a_provider
 

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from router.cli.app import app
 from router.core.errors import Conflict
-from router.services.audited_policies import AuditedPolicies
-from router.services.policy_sync import PolicySyncStep
+from router.policies.audited_policies import AuditedPolicies
+from router.policies.sync import PolicySyncStep
 from tests.support.buckets import a_bucket
 from tests.support.cli import CommandResult, table_words
 from tests.support.policy_buckets import a_policy_of

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from router.cli.decision_record import print_decision_record
-from router.cli.provider_stats import _build_row
-from router.operations.admin.provider_figures import merge_stats
+from router.decide.commands.decision_record import print_decision_record
+from router.policies.commands.provider_stats import _build_row
+from router.policies.provider_figures import merge_stats
 from tests.support.cli import table_words
 
 FIGURES = {"samples": 9, "in_flight": 2, "chosen": 3, "success_rate": 1.0, "is_failing": False, "errors": {}}

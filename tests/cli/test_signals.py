@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from router.cli.signals import run_until_signal
+from router.shell.signals import run_until_signal
 from tests.support.observability import capture_log
 from tests.support.waiting import until
 
@@ -51,7 +51,7 @@ async def test_asked_to_reload_it_drains_and_ends_with_0_however_often_it_is_ask
 
 LATE = """
 import asyncio, os, signal
-from router.cli.signals import run_until_signal
+from router.shell.signals import run_until_signal
 
 async def main():
     loop = asyncio.get_running_loop()

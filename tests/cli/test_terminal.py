@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.cli import exit_codes
-from router.cli.output import build_grid, format_json, print_json, print_json_lines, print_table, printable
-from router.operations.observability import logs
+from router.process.observability import logs
+from router.shell import exit_codes
+from router.shell.output import build_grid, format_json, print_json, print_json_lines, print_table, printable
 from tests.support.observability import capture_log
 
 STEERS = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\u2066\u200b\x00\r\x7f"
@@ -42,7 +42,7 @@ def test_any_text_in_json_is_still_and_the_same(value: object) -> None:
 
 
 def test_a_table_and_a_panel_are_without_it(capsys: pytest.CaptureFixture[str]) -> None:
-    from router.cli.output import open_console
+    from router.shell.output import open_console
 
     print_table(("name", "value"), [(STEERS, STEERS)])
     open_console().print(build_grid([(STEERS, STEERS)]))

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from router.cli.policy.try_ import _describe_empty
-from router.operations.admin.broadcast import InstanceAnswers
-from router.services.policy_trial import combine_answers
+from router.operate.admin.broadcast import InstanceAnswers
+from router.policies.commands.try_ import _describe_empty
+from router.policies.trial import combine_answers
 
 
 def compared(at_ms: int, verdict: str, before: str = "left", after: str | None = "right") -> dict[str, Any]:

@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from router.app import declare_topology
-from router.app.connect import connect_by
-from router.config import Settings
-from router.config.connection import NatsConfig
-from router.contracts.adjustment import (
+from router.budgets import held_costs
+from router.budgets.model.adjustment import (
     BILL,
     OUTCOME,
     adjust_event,
@@ -22,14 +19,17 @@ from router.contracts.adjustment import (
     operator_identity,
     outcome_identity,
 )
-from router.contracts.held_cost import MAX_HELD, find_held_subject, make_held_notice
+from router.budgets.model.held_cost import MAX_HELD, find_held_subject, make_held_notice
+from router.config import Settings
+from router.config.connect import connect_by
 from router.contracts.usage import UsageEvent, assignment_identity, identity
 from router.delivery.api import JetStream
+from router.delivery.settings import NatsConfig
 from router.delivery.storing import open_publisher
 from router.delivery.stream_reader import open_reader
 from router.delivery.topology import apply
-from router.operations import held_costs
-from router.routing.reports import make_usage_effect
+from router.serve.assembly import declare_topology
+from router.work.model import make_usage_effect
 from tests.support.cli import CommandResult, call_command_async
 
 RESERVATION = "life 20000000 chat month/policy=chat#3"
@@ -117,7 +117,7 @@ async def test_a_command_that_is_run_again_books_nothing_twice(
 
     with monkeypatch.context() as patched:
         if died == "after the adjustment":
-            patched.setattr("router.cli.session.CommandSession.record", die)
+            patched.setattr("router.shell.session.CommandSession.record", die)
         else:
             patched.setattr(held_costs, "remove_held", die)
         assert (await held(nats_url, "accept", an_event().event_id or "")).status != 0

@@ -6,17 +6,17 @@ from collections.abc import AsyncIterator
 import pytest
 
 from router import __version__
-from router.app import declare_topology
-from router.app.connect import connect_by
 from router.config import Settings
-from router.config.connection import NatsConfig
+from router.config.connect import connect_by
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment_record import assignment_ack_bytes, assignment_ack_key, reported_key, unmarked_key
 from router.core.errors import Poison
 from router.delivery.api import JetStream
+from router.delivery.settings import NatsConfig
 from router.delivery.topology import apply
-from router.services import store_check
-from router.services.store_check import FORMATS, StoreReport, find_version_before, is_readable_before, list_readers
+from router.serve import store_check
+from router.serve.assembly import declare_topology
+from router.serve.store_check import FORMATS, StoreReport, find_version_before, is_readable_before, list_readers
 from tests.support.cli import call_command, call_command_async
 
 POLICIES = "KV_ROUTER_POLICIES"

@@ -12,11 +12,11 @@ from subprocess import PIPE
 import pytest
 
 from router import Client
-from router.cli.workers import MAX_REFUSED
-from router.cli.workers import _on_heartbeat as hear_beat
 from router.delivery.api import JetStream
-from router.delivery.buckets.assignments import find_assignment
-from router.routing.reports import Liveness
+from router.work.assignments import find_assignment
+from router.work.commands.workers import MAX_REFUSED
+from router.work.commands.workers import _on_heartbeat as hear_beat
+from router.work.model import Liveness
 from tests.support.cli import COMMAND, CommandResult, call_command, clean_environment, serve_router, table_words
 from tests.support.delivery import connected
 from tests.support.waiting import until

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from router.cli.exit_codes import USAGE
 from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
+from router.shell.exit_codes import USAGE
 from tests.support.cli import call_command, call_command_async, router
 from tests.support.lake_gold import Use, a_warehouse
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.app.bus import build_bus_settings
+from router.bus.build_settings import build_bus_settings
 from router.config import Settings
 from tests.support.config import load_settings, read_refusal
 

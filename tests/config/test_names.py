@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from router.config import Settings
-from router.config.group import list_settings
 from router.config.names import NAMES, SPECIFIED, find_misspelled, flat
+from router.core.setting_values import list_settings
 from tests.support.config import load_settings, read_refusal
 
 

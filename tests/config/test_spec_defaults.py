@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from router.app.bus import build_bus_settings
+from router.agents.topology import AgentTopology, subscriptions_of
+from router.bus.build_settings import build_bus_settings
 from router.bus.subjects import COMMAND_NAMES
 from router.bus.topology import declare_streams, stream_of
 from router.config import Settings
@@ -18,14 +19,13 @@ from router.contracts.ingress import INGRESS_SUBJECT
 from router.contracts.provider import INVOKE, INVOKE_STREAM
 from router.contracts.usage import USAGE_SUBJECT
 from router.delivery.topology import ConsumerSpec
+from router.extensions.model import invoke, subject_of
+from router.extensions.model.entry import PROVIDER_TIMEOUT_MS, TIMEOUT_MS
+from router.extensions.model.parse import parse_entry
 from router.mailbox.inbox.dead_letters import pattern_of
 from router.mailbox.inbox.rules import InboxRules
 from router.mailbox.streams import events_stream
-from router.operations.admin.service import ADMIN
-from router.routing.extensions import invoke, subject_of
-from router.routing.extensions.entry import PROVIDER_TIMEOUT_MS, TIMEOUT_MS
-from router.routing.extensions.parse import parse_entry
-from router.runtime.topology import AgentTopology, subscriptions_of
+from router.operate.admin.service import ADMIN
 from router.sdk import Worker
 from tests.support.counting_agent import CountingAgent
 

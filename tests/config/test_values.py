@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.app.subscriptions import worker_limits
-from router.cli.usage.source import make_bounds
 from router.config import Settings, describe
 from router.config.describe import is_secret
-from router.config.group import list_settings
 from router.contracts.worker import DEFAULT_LIMITS
+from router.core.setting_values import list_settings
+from router.lake.commands.source import make_bounds
 from router.lake.tables.body import BOUNDS
+from router.serve.subscriptions import worker_limits
 from tests.support.config import load_settings, read_refusal
 
 WORDS = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=8)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from router.app import declare_topology
-from router.app.connect import connect_by
 from router.config import Settings
+from router.config.connect import connect_by
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
 from router.delivery.topology import apply
+from router.serve.assembly import declare_topology
 from tests.support.broker import Broker
 
 HERE = Path(__file__).parent

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import orjson
 
-from router.app.connect import connect_by
 from router.config import Settings, load
+from router.config.connect import connect_by
 from router.contracts.alert import ALERT_SUBJECT
 from router.contracts.heartbeat import HEARTBEAT_SUBJECTS
 from router.core.clock import now_ms

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from router.cli.open_browser import DISPLAYS, open_browser
+from router.shell.open_browser import DISPLAYS, open_browser
 from tests.support.cli import ASK, ServedRouter, router, serve_router
 from tests.support.fleet import is_there
 from tests.support.waiting import until

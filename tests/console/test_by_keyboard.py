@@ -12,7 +12,7 @@ import pytest
 from router.config import Settings
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
-from router.services.policy_store import PolicyStore
+from router.policies.store import PolicyStore
 from tests.support.browser import CHROMIUM, NO_CHROMIUM, BrowserPage, a_browser
 from tests.support.console import Console, a_console, console_settings, store_dead_letter
 from tests.support.console_login import ADMIN_KEY

@@ -12,9 +12,9 @@ import pytest
 from jinja2 import Environment
 
 from router.config import Settings
-from router.console.pages import PAGES as SPECS
-from router.console.rendering import _environment
 from router.delivery.api import JetStream
+from router.shell.pages import PAGES as SPECS
+from router.shell.rendering import _environment
 from tests.support.console import Console, a_console
 from tests.support.console_data import ConsoleData, fill_console
 from tests.support.console_pages import ADDRESSES

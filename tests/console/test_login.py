@@ -9,14 +9,14 @@ import pytest
 
 from router.config import Settings
 from router.console import ConsoleServer
-from router.console.access.attempts import ALL, ONE, LoginAttempts, TooManyLogins
-from router.console.access.login import read_next
-from router.console.access.sessions import IDLE_S, MAX_OF_USER, WHOLE_S, LoginSessions
-from router.console.access.users import ConsoleUser, parse_users
 from router.core.errors import Misconfigured
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
-from router.services.policy_store import PolicyStore
+from router.policies.store import PolicyStore
+from router.shell.access.attempts import ALL, ONE, LoginAttempts, TooManyLogins
+from router.shell.access.login import read_next
+from router.shell.access.sessions import IDLE_S, MAX_OF_USER, WHOLE_S, LoginSessions
+from router.shell.access.users import ConsoleUser, parse_users
 from tests.support.cli import call_command
 from tests.support.console import PAGES, Console, a_console, console_settings, store_dead_letter
 from tests.support.console_login import ADMIN_KEY, CHEAP, PASSWORD, Browser, write_users
@@ -34,7 +34,7 @@ def writing(url: str, **more: object) -> Settings:
 @pytest.fixture(autouse=True)
 def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of users that there are not, too."""
-    monkeypatch.setattr("router.console.access.users._HASHER", CHEAP)
+    monkeypatch.setattr("router.shell.access.users._HASHER", CHEAP)
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ async def test_what_is_no_form_of_a_page_is_refused(console: Console) -> None:
 
 
 async def test_guesses_are_slow_and_do_not_keep_out_who_was_in(monkeypatch: pytest.MonkeyPatch, console: Console) -> None:
-    monkeypatch.setattr("router.console.access.attempts.ONE_PER_S", 1e-6)  # no guess becomes free while a busy machine compares
+    monkeypatch.setattr("router.shell.access.attempts.ONE_PER_S", 1e-6)  # no guess becomes free while a busy machine compares
     browser = Browser(console)
     statuses = [(await browser.log_in(password=f"guess {number}")).status_code for number in range(int(ONE) + 2)]
     assert statuses == [401] * int(ONE) + [429, 429]
@@ -239,7 +239,7 @@ async def _take_until(lines: AsyncIterator[str], last: str) -> AsyncIterator[str
 async def test_a_client_does_not_choose_the_address_that_its_guesses_are_counted_by(
     monkeypatch: pytest.MonkeyPatch, console: Console
 ) -> None:
-    monkeypatch.setattr("router.console.access.attempts.ONE_PER_S", 1e-6)
+    monkeypatch.setattr("router.shell.access.attempts.ONE_PER_S", 1e-6)
     browser, statuses = Browser(console), []
     for number in range(int(ONE) + 1):
         guess = {"csrf": await browser.find_csrf("/login"), "user": "", "password": f"guess {number}", "next": "/doctor"}

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.app import declare_topology
-from router.app.connect import connect_by
-from router.console.broker_link import BrokerLink
+from router.config.connect import connect_by
 from router.core.errors import RouterError
 from router.delivery.api import JetStream
 from router.delivery.topology import apply
+from router.serve.assembly import declare_topology
+from router.shell.broker_link import BrokerLink
 from tests.console.test_mend_killed import prove_each_once, store_many
 from tests.support.broker import Broker
 from tests.support.console import Console, a_console, console_settings
@@ -71,7 +71,7 @@ async def test_a_replay_whose_broker_is_killed_says_so_and_is_finished_by_the_ne
 
 def kill_at_second(broker: Broker, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a process that is killed would die, for the second time that a replay comes there; what is awaited then does not come."""
-    replay, publishers, discard = (sys.modules[f"router.operations.deadletters.{name}"] for name in ("replay", "publishers", "discard"))
+    replay, publishers, discard = (sys.modules[f"router.operate.dead_letters.{name}"] for name in ("replay", "publishers", "discard"))
     seen: list[str] = []
     opened: list[JetStream] = []
 

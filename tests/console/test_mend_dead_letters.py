@@ -9,14 +9,14 @@ import orjson
 import pytest
 
 from router.config import Settings
-from router.console.mend.runs import KEPT, MAX_WAITING, MendRun, MendRuns, TooManyRuns
-from router.contracts.audit_event import AuditEvent
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
 from router.delivery.stream_reader import open_reader
-from router.operations.audit import read_audit
-from router.operations.deadletters import ReplayReport
-from router.services.extension_store import ExtensionStore
+from router.extensions.store import ExtensionStore
+from router.operate.audit import read_audit
+from router.operate.audit.audit_event import AuditEvent
+from router.operate.dead_letters import ReplayReport
+from router.shell.mend.runs import KEPT, MAX_WAITING, MendRun, MendRuns, TooManyRuns
 from tests.support.any_json import SAMPLES, iterate_json, read_exactly, write_object
 from tests.support.console import HOSTILE, Console, a_console, console_settings, store_dead_letter
 from tests.support.console_login import ADMIN_KEY, CHEAP, PASSWORD, Browser, write_users
@@ -181,7 +181,7 @@ async def test_a_discard_needs_a_word_and_leaves_its_note(console: Console, sett
 async def test_a_limited_user_mends_one_tenant_s_letters(
     settings: Settings, jetstream: JetStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("router.console.access.users._HASHER", CHEAP)
+    monkeypatch.setattr("router.shell.access.users._HASHER", CHEAP)
     for tenant in ("acme", "beta", "acme"):
         await store_dead_letter(jetstream, settings, orjson.dumps({"of": tenant, "n": tenant}), seen={"tenant_id": tenant})
     async with a_console(
@@ -264,7 +264,7 @@ async def test_a_replay_that_is_in_doubt_is_not_done(
     async def doubt(*_: object, **__: object) -> ReplayReport:
         return ReplayReport(sent=2, is_in_doubt=True)
 
-    monkeypatch.setattr("router.console.mend.dead_letters.replay", doubt)
+    monkeypatch.setattr("router.operate.dead_letters.mend.replay", doubt)
     browser = await open_console(console)
     await store_dead_letter(jetstream, settings)
     run = await follow(browser, await browser.submit("/dead-letters/1", "/dead-letters/1/replay", NOTE))

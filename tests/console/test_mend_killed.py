@@ -11,7 +11,7 @@ import pytest
 from router.config import Settings
 from router.delivery.api import JetStream
 from router.delivery.stream_reader import open_reader
-from router.operations.audit import read_audit
+from router.operate.audit import read_audit
 from tests.support.console import a_console, console_settings, store_dead_letter
 from tests.support.console_login import ADMIN_KEY, Browser
 from tests.support.console_process import ConsoleProcess, a_console_process

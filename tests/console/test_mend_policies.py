@@ -11,9 +11,9 @@ from router.config import Settings
 from router.contracts.version_record import make_record, record_bytes
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
-from router.operations.audit import read_audit
-from router.routing.policy.parse import MAX_POLICY_BYTES
-from router.services.policy_store import PolicyStore
+from router.operate.audit import read_audit
+from router.policies.model.parse import MAX_POLICY_BYTES
+from router.policies.store import PolicyStore
 from tests.support.console import HOSTILE, Console, a_console, console_settings
 from tests.support.console_login import ADMIN_KEY, CHEAP, PASSWORD, Browser, write_users
 from tests.support.waiting import until
@@ -145,7 +145,7 @@ async def test_a_name_that_is_no_id_is_nothing(console: Console, path: str) -> N
 async def test_a_limited_user_writes_policies_of_one_tenant(
     settings: Settings, store: PolicyStore, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("router.console.access.users._HASHER", CHEAP)
+    monkeypatch.setattr("router.shell.access.users._HASHER", CHEAP)
     users = write_users(tmp_path_factory.mktemp("console") / "users", limited="acme")
     given = {"console__writes": True, "console__users": users}
     async with a_console(console_settings(settings.nats.url[0], **given)) as console:

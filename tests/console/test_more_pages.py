@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from router.config import Settings
-from router.console.page import BarChart, InvalidAddress, PageParams
-from router.console.pages.usage import _draw, _list_days
-from router.console.rendering import _environment
 from router.contracts.heartbeat import HEARTBEAT_SUBJECTS
 from router.core.clock import now_ms, steady
 from router.delivery.api import JetStream
+from router.lake.page import _draw, _list_days
 from router.lake.report import UsageReport
+from router.shell.page_data import BarChart, InvalidAddress, PageParams
+from router.shell.rendering import _environment
 from tests.support.console import Console, a_console, console_settings
 from tests.support.console_data import ConsoleData, fill_console
 from tests.support.service import POLICIES, a_router
@@ -115,7 +115,7 @@ def test_a_period_is_bounded_and_its_days_are_drawn_with_their_gaps() -> None:
 async def test_a_bucket_that_answers_late_holds_up_no_other_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each report that was given up held one of the threads that render every page, and compare passwords."""
     go_on = threading.Event()
-    monkeypatch.setattr("router.console.pages.usage._read_report", lambda *_: go_on.wait(300) and None)
+    monkeypatch.setattr("router.lake.page._read_report", lambda *_: go_on.wait(300) and None)
     monkeypatch.setattr("router.console.knowledge.READ_WITHIN_S", 0.1)
     settings = console_settings("nats://127.0.0.1:1", nats__connect_timeout_ms=50)
     try:

@@ -8,16 +8,16 @@ import orjson
 import pytest
 
 from router import Client
-from router.app import declare_topology
-from router.app.connect import connect_by
 from router.config import Settings
-from router.console import scrape
-from router.console.pages import decisions
-from router.contracts.violation import violation_bytes, violation_subject
+from router.config.connect import connect_by
+from router.decide import page as decisions
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
 from router.delivery.topology import apply
-from router.services.policy_store import PolicyStore
+from router.operate.violations.violation import violation_bytes, violation_subject
+from router.policies.store import PolicyStore
+from router.serve.assembly import declare_topology
+from router.shell import scrape
 from tests.support.broker import Broker
 from tests.support.console import HOSTILE, PAGES, Console, a_console, console_settings, store_dead_letter
 from tests.support.service import POLICIES, a_router

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from router.console import sampler as module
-from router.console.broker_link import BrokerLink
-from router.console.sampler import READ_ON_S, NowState, Sampler
-from router.console.scrape import MetricTotals, RouterState
+from router.shell import sampler as module
+from router.shell.broker_link import BrokerLink
+from router.shell.sampler import READ_ON_S, NowState, Sampler
+from router.shell.scrape import MetricTotals, RouterState
 from tests.support.console import console_settings
 from tests.support.waiting import until
 

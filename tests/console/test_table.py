@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from router.console.table import Column, Table, choose_rows, view_table, write_csv, write_json
+from router.shell.table import Column, Table, choose_rows, view_table, write_csv, write_json
 
 COLUMNS = (Column("name", "Name"), Column("count", "Count", "number"))
 ROWS = [{"name": "beta", "count": 2}, {"name": "Alpha", "count": 10}, {"name": "gamma", "count": None}, {"name": "delta", "count": 1.5}]

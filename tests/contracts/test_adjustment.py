@@ -8,7 +8,7 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from router.contracts.adjustment import (
+from router.budgets.model.adjustment import (
     BILL,
     BUDGET,
     HELD,
@@ -21,9 +21,9 @@ from router.contracts.adjustment import (
     operator_identity,
     outcome_identity,
 )
-from router.contracts.held_cost import make_held_adjustment
+from router.budgets.model.held_cost import make_held_adjustment
+from router.budgets.model.reservation import BudgetReservation, policy_only, read_reservation, reservation_text
 from router.contracts.money import round_to_nanos
-from router.contracts.reservation import BudgetReservation, policy_only, read_reservation, reservation_text
 from router.contracts.usage import UsageEvent, assignment_identity
 
 BILLED = UsageEvent(

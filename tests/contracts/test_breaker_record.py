@@ -3,8 +3,8 @@
 import orjson
 import pytest
 
-from router.contracts.breaker_record import BreakerRecord, breaker_key, breaker_record_bytes, read_breaker_record
 from router.core.errors import Poison
+from router.policies.model.breaker_record import BreakerRecord, breaker_key, breaker_record_bytes, read_breaker_record
 
 RECORD = BreakerRecord(tenant_id="a.b", provider_id="c:d", state="open", opened_at_ms=1, until_ms=2, node="n", life="l")
 KEY = breaker_key("a.b", "c:d")

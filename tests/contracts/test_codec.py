@@ -11,8 +11,7 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.cli.contract.diff import _read_json
-from router.cli.option_values import read_json
+from router.agents.envelope import read_envelope as read_agent_envelope
 from router.cli.project.example import read_example
 from router.contracts import flow, worker
 from router.contracts.codec import LARGE_BODY_BYTES, bytes_of, is_deeper, read_object, text_of, value_of
@@ -30,10 +29,11 @@ from router.contracts.result import RESULT
 from router.contracts.unread_report import read_unread_report
 from router.core.errors import Misconfigured, RouterError
 from router.core.outcome import Fault
+from router.extensions.model.parse import read_document
 from router.mailbox.inbox.event import read_event
-from router.routing.extensions.parse import read_document
-from router.routing.policy.parse import load_policy
-from router.runtime.envelope import read_envelope as read_agent_envelope
+from router.policies.model.parse import load_policy
+from router.serve.contract.commands.diff import _read_json
+from router.shell.option_values import read_json
 from tests.support.agents import a_message as a_command
 from tests.support.inbox import a_message as an_inbox_message
 

@@ -6,8 +6,8 @@ import pytest
 
 from router.contracts.headers import CONTROL_HEADERS
 from router.core.outcome import Fault
-from router.operations.embedded import server_binary
-from router.routing.decide import RequestLimits, read
+from router.decide.model import RequestLimits, read
+from router.process.embedded import server_binary
 from tests.support.requests import a_body, a_message
 
 

@@ -11,7 +11,7 @@ from router.contracts.pb.beamline.ingress.v1 import ingress_pb2
 from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
 from router.contracts.worker import WorkerMessageLimits
-from router.routing.decide.read import read
+from router.decide.model.read import read
 from tests.support.requests import TRACEPARENT, a_message
 
 GOOD = {"message_id": "m-1", "tenant_id": "acme", "message_type": "chat", "payload": {"text": "hello"}}

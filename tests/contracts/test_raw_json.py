@@ -6,7 +6,6 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from router.cli.option_values import read_payload
 from router.contracts.assignment import assignment_bytes
 from router.contracts.content import is_same, is_same_payload
 from router.contracts.decision import Decision
@@ -19,17 +18,18 @@ from router.contracts.raw_json import MAX_DIGITS, RawJson, has_endless_number, w
 from router.contracts.request import RouteRequest
 from router.contracts.result import read_result
 from router.core.outcome import Fault
-from router.operations.admin.request_guard import RequestGuard
-from router.operations.admin.server import _encode
-from router.operations.admin.service_error import ServiceError
-from router.routing.decide.read import read, read_carefully
-from router.routing.extensions.context import PipelineContext
+from router.decide.model.read import read, read_carefully
+from router.extensions.model.context import PipelineContext
+from router.operate.admin.request_guard import RequestGuard
+from router.operate.admin.server import _encode
+from router.operate.admin.service_error import ServiceError
 from router.sdk.attempts import AttemptsResult
 from router.sdk.extension.provider_io import read_invocation
 from router.sdk.extension.request import read_request
 from router.sdk.extension.response import encode_pre
 from router.sdk.reports import result_bytes
 from router.sdk.step import StepResult
+from router.shell.option_values import read_payload
 from tests.support.any_json import SAMPLES, iterate_json, read_exactly, write_object
 from tests.support.requests import a_message
 

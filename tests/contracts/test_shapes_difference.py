@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from router.contracts.shapes import RECEIVED, SENT, build_shapes
 from router.contracts.shapes.difference import ADDED, BROKEN, CHANGED, compare_schemas
+from router.operate.catalogue import RECEIVED, SENT, build_shapes
 
 BASE: dict[str, Any] = {
     "type": "object",

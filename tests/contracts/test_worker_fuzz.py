@@ -11,7 +11,7 @@ from router.contracts.result import RESULT, ExecResult, read_result
 from router.contracts.worker import WorkerMessageLimits
 from router.core.message import Message
 from router.core.outcome import Fault
-from router.routing.reports import make_marked_event, make_usage_effect
+from router.work.model import make_marked_event, make_usage_effect
 from tests.support.requests import GOOD_HEADERS, a_message
 from tests.support.workers import ACKS, RESULTS, a_body, in_every_form
 

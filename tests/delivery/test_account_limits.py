@@ -6,7 +6,7 @@ from router.core.errors import BrokerUnavailable
 from router.delivery.denials import find_limit
 from router.delivery.first_connection import connect
 from router.delivery.stuck import LIMIT_LATELY_S, watch_connections
-from router.operations.supervision import SupervisionFailed
+from router.process.supervision import SupervisionFailed
 from tests.support.broker import Broker
 from tests.support.waiting import until
 

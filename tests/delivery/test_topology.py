@@ -4,12 +4,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from router.app import declare_topology
 from router.config import Settings
 from router.core.errors import BrokerRefused
 from router.delivery import topology
 from router.delivery.api import CONSUMER_EXISTS
 from router.delivery.topology import PAUSED, ConsumerSpec, Difference, StreamSpec, Topology, apply, bucket, compare, create, restore
+from router.serve.assembly import declare_topology
 from tests.support.delivery import WorkStreams, connected
 
 

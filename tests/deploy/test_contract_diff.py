@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 import pytest
 
-from router.app.contract_document import build_contract_document
 from router.config import Settings
+from router.serve.contract.contract_document import build_contract_document
 
 SCRIPT = Path(__file__).parents[2] / "deploy" / "contract_diff.py"
 COMMAND = (

@@ -9,22 +9,22 @@ import orjson
 import pytest
 from pydantic import create_model
 
-from router.app import declare_topology
-from router.app.app_context import AppContext
-from router.app.joined_subscription import JoinedSubscription, SubscriptionHandler
-from router.app.subscriptions import JOINED
 from router.config import SUBSCRIPTIONS, Settings, StreamsConfig, SubscriptionSpec, describe, load
 from router.config.consumers import OptionalConsumerConfig
-from router.config.group import add_fields
 from router.config.names import SettingNames
 from router.config.stream import declare_stream
 from router.contracts.result import RESULT
 from router.core.errors import Misconfigured
 from router.core.message import Message
 from router.core.outcome import Dead, Done, Fault, Outcome
+from router.core.setting_values import add_fields
 from router.delivery import topology
 from router.delivery.api import JetStream
-from router.operations.supervision import draw
+from router.process.supervision import draw
+from router.serve.app_context import AppContext
+from router.serve.assembly import declare_topology
+from router.serve.joined_subscription import JoinedSubscription, SubscriptionHandler
+from router.serve.subscriptions import JOINED
 from tests.support.deployed import DEPLOY, TOML, Deployed
 from tests.support.service import a_router
 from tests.support.stories import read_dead_letters, read_metric, read_page

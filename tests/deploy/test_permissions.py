@@ -6,8 +6,8 @@ import runpy
 
 import pytest
 
-from router.app import declare_topology
 from router.config import Settings
+from router.serve.assembly import declare_topology
 from tests.support.client_actions import CLIENT_ACTIONS, ClientAction
 from tests.support.deployed import DEPLOY, ROLES, Deployed
 from tests.support.permissions import Verdicts, list_expected, measure, render_page

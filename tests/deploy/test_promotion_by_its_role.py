@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from nats.aio.msg import Msg
 
-from router.operations.recovery import promotion
+from router.operate.recovery import promotion
 from tests.support.cli import CommandResult, call_command_async
 from tests.support.deployed import WITNESS, Deployed
 

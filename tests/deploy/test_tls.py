@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from router import Client
-from router.app import declare_topology
-from router.app.connect import connect_by, options_of
 from router.config import Settings
+from router.config.connect import connect_by, options_of
 from router.core.errors import BrokerUnavailable
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
+from router.serve.assembly import declare_topology
 from tests.support.deployed import write_keys
 from tests.support.deployed_tls import ShippedDeployment, certificates
 from tests.support.service import a_router

@@ -9,12 +9,12 @@ import orjson
 import pytest
 from msgspec import Struct
 
-from router.app.contract_document import build_contract_document
-from router.cli.contract.readers import build_readers
 from router.config import Settings
 from router.contracts.header_rules import violations
 from router.contracts.headers import CONTRACT_HEADERS
-from router.contracts.shapes import RECEIVED, build_shapes
+from router.operate.catalogue import RECEIVED, build_shapes
+from router.serve.contract.commands.readers import build_readers
+from router.serve.contract.contract_document import build_contract_document
 from tests.contracts.agreement.compare import validator_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "authors.md").read_text()

@@ -7,14 +7,14 @@ import pytest
 
 from router.bus.metrics import BusMetrics
 from router.config import Settings
-from router.config.group import list_settings
 from router.config.names import NAMES
 from router.contracts.header_rules import describe
-from router.operations.observability import Metrics, events
-from router.operations.observability.metrics import ParentMetrics
-from router.routing.extensions import entry
-from router.routing.policy.fields import PolicyError
-from router.routing.policy.parse import parse_policy
+from router.core.setting_values import list_settings
+from router.extensions.model import entry
+from router.policies.model.fields import PolicyError
+from router.policies.model.parse import parse_policy
+from router.process.observability import Metrics, events
+from router.process.observability.metrics import ParentMetrics
 from tests.docs.pages import TOP, find_pages, relative_name
 
 DOCS = TOP / "docs"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from router.routing.policy.lint import lint
-from router.routing.policy.parse import load_policy
+from router.policies.model.lint import lint
+from router.policies.model.parse import load_policy
 from tests.docs import pages
 
 DOCS = pages.TOP / "docs"

@@ -5,14 +5,14 @@ from decimal import Decimal
 
 import pytest
 
-from router.contracts.held_cost import make_held_adjustment
-from router.contracts.invocation_record import InvocationRecord
+from router.budgets.model.held_cost import make_held_adjustment
+from router.budgets.model.prices import PricedUsage, PriceList, PriceTable, Pricing, parse_price
 from router.contracts.money import NANOS
 from router.contracts.provider_request import ProviderRequest
 from router.contracts.usage import UsageEvent
-from router.routing.prices import PricedUsage, PriceList, PriceTable, Pricing, parse_price
-from router.routing.reports import CostBound, MeteredEvent, make_correction
-from router.routing.reports.invocation_events import make_unfinished_event
+from router.work.model import CostBound, MeteredEvent, make_correction
+from router.work.model.invocation_events import make_unfinished_event
+from router.work.model.invocation_record import InvocationRecord
 from tests.docs.test_money_page import EQUATIONS, LABEL_END, compute
 
 PRICE = {"provider": "openai", "currency": "USD", "input": "2.50", "cached_input": "1.25", "output": "10.00", "per_request": "0.001"}

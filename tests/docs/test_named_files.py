@@ -1,7 +1,7 @@
 """A file, a class or a function that the pages on the code name is in the repository.
 
 | file of `delivery/` |    the names in the first column of such a table are files of router/delivery/
-`routing/decide/handler`           a file or a folder of router/, or of the repository
+`decide/model/handler`             a file or a folder of router/, or of the repository
 `MessageProcessor`         a class of router/, or of the allowed ones
 `decide_settlement()`      a function of router/
 """

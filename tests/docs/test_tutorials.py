@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from router.routing.policy.parse import parse_policy
+from router.policies.model.parse import parse_policy
 from tests.docs.pages import TOP
 from tests.docs.tutorial import Tutorial, is_shown
 

@@ -5,8 +5,8 @@ from decimal import Decimal
 
 from msgspec import Struct
 
+from router.budgets.model.reservation import RESERVATION_HEADER, read_reservation
 from router.contracts.money import NANOS, format_nanos
-from router.contracts.reservation import RESERVATION_HEADER, read_reservation
 from router.contracts.usage_cost import read_usage_cost
 
 Event = tuple[bytes, Mapping[str, str]]  # data and headers of a usage event

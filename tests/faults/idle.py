@@ -20,7 +20,7 @@ from msgspec import Struct
 from nats.aio.msg import Msg
 
 from bench.machine import facts
-from router.app import RouterService
+from router.serve.assembly import RouterService
 from tests.support.broker import Broker
 from tests.support.service import settings_for
 

@@ -17,7 +17,7 @@ from nats.errors import TimeoutError as NoAnswer
 
 from bench.machine import facts
 from router.config import Settings
-from router.routing.policy.shared_rates import PART
+from router.policies.model.shared_rates import PART
 from tests.faults.rate_stage import RateStage, wrong_clock
 from tests.faults.stage import Cast, on_stage
 from tests.support.stories import a_request, ask

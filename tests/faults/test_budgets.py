@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from router.contracts.reservation import RESERVATION_HEADER
+from router.budgets.model.reservation import RESERVATION_HEADER
 from tests.faults.budget_ledger import balance_budgets
 from tests.faults.budget_run import BudgetRun, render, run
 

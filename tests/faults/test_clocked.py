@@ -2,7 +2,7 @@
 
 import signal
 
-from router.cli.signals import run_until_signal
+from router.shell.signals import run_until_signal
 from tests.faults.clocked import OFFSETS_S
 
 

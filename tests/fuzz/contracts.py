@@ -14,9 +14,6 @@ import orjson
 from google.protobuf.message import Message as Protobuf
 from msgspec.structs import replace
 
-from router.app.app_context import AppContext
-from router.app.decide_subscription import build_decide_handler, build_decide_rules
-from router.app.subscriptions import build_acks_handler, build_results_handler
 from router.config import Settings
 from router.contracts import ack, result
 from router.contracts.assignment import assignment_id_of
@@ -34,18 +31,21 @@ from router.contracts.worker import MessageType
 from router.core.deferred import Deferred
 from router.core.message import NO_HEADERS, Message
 from router.core.outcome import Dead, Done
+from router.decide.ingress_handler import IngressHandler
+from router.decide.model import NewAssignment
+from router.decide.model.replies import reply_to
 from router.delivery.api import JetStream
+from router.extensions.model import ExtensionRegistry, Invoker, PipelineRunner, parse_entry
+from router.extensions.model.ports import NULL_METER
 from router.lake.tables.body import read_event
-from router.operations.observability import Metrics, render
-from router.routing.decide import NewAssignment
-from router.routing.decide.replies import reply_to
-from router.routing.extensions import ExtensionRegistry, Invoker, PipelineRunner, parse_entry
-from router.routing.extensions.ports import NULL_METER
-from router.routing.policy import Policy, PolicyError, PolicyTable, evaluate, load_policy, read_session
-from router.routing.reports import AssignmentCache
-from router.services.alerts import Alerts
-from router.services.ingress_handler import IngressHandler
-from router.services.workers import Workers
+from router.operate.alerts import Alerts
+from router.policies.model import Policy, PolicyError, PolicyTable, evaluate, load_policy, read_session
+from router.process.observability import Metrics, render
+from router.serve.app_context import AppContext
+from router.serve.decide_subscription import build_decide_handler, build_decide_rules
+from router.serve.subscriptions import build_acks_handler, build_results_handler
+from router.work.model import AssignmentCache
+from router.work.workers import Workers
 from tests.fuzz import decoders
 from tests.fuzz.decoders import DECODERS, POLICY
 from tests.support.pipelines import FakeReply, an_entry, piped_policy

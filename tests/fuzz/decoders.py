@@ -13,13 +13,11 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from router.cli.bus.tail import _format_line as tail_line
-from router.cli.dlq.editor import _decode_text as opened_in_an_editor
-from router.cli.formatting import format_bytes
+from router.agents.envelope import read_envelope as read_agent_envelope
+from router.bus.commands.tail import _format_line as tail_line
 from router.contracts.ack import read_ack
 from router.contracts.assignment_record import read_assignment_ack
 from router.contracts.assignment_record import read_record as read_assignment_record
-from router.contracts.breaker_record import BreakerRecord, breaker_key, breaker_record_bytes, read_breaker_record
 from router.contracts.codec import read_object, read_value
 from router.contracts.dead_letter import build_dead_letter
 from router.contracts.envelope import envelope_bytes, extract_envelope_ids
@@ -44,25 +42,27 @@ from router.contracts.worker import DEFAULT_LIMITS
 from router.core.errors import RouterError
 from router.core.message import Message
 from router.core.outcome import Dead, Done, Fault
+from router.decide.model.read import read as read_decide
 from router.delivery.advisories import stranded_sequence
 from router.delivery.buckets.entries import BucketEntry as Held
 from router.delivery.connection import Connection, head_of
 from router.delivery.frame_parser import FrameParser, PlainFrames, parse_head
+from router.extensions.model import EntryError, load_entry
+from router.extensions.store import read_registered
 from router.lake.tables.arrow import MESSAGE
 from router.lake.tables.event import parse_messages
 from router.mailbox.inbox.event import read_event
-from router.operations.admin.request_guard import RequestGuard
-from router.operations.admin.service_error import ServiceError
-from router.operations.deadletters.export import as_full_fields
-from router.operations.deadletters.parse import parse
-from router.routing.decide.read import read as read_decide
-from router.routing.extensions import EntryError, load_entry
-from router.routing.policy import PolicyError, load_policy, parse_policy
-from router.routing.reports import make_marked_event, make_usage_effect
-from router.runtime.envelope import read_envelope as read_agent_envelope
+from router.operate.admin.request_guard import RequestGuard
+from router.operate.admin.service_error import ServiceError
+from router.operate.commands.dead_letters.editor import _decode_text as opened_in_an_editor
+from router.operate.dead_letters.export import as_full_fields
+from router.operate.dead_letters.parse import parse
+from router.policies.check import check_policy
+from router.policies.model import PolicyError, load_policy, parse_policy
+from router.policies.model.breaker_record import BreakerRecord, breaker_key, breaker_record_bytes, read_breaker_record
 from router.sdk.answer import read_answer
-from router.services.extension_store import read_registered
-from router.services.policy_check import check_policy
+from router.shell.formatting import format_bytes
+from router.work.model import make_marked_event, make_usage_effect
 from tests.fuzz.feeding import Decoder, Seed
 from tests.routing.decide.test_push import Book, a_handler
 from tests.support.agents import a_command

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from google.protobuf.message import Message as Protobuf
 
-from router.cli.allocator import give_large_blocks_back
-from router.operations.observability import configure
+from router.process.observability import configure
+from router.shell.allocator import give_large_blocks_back
 from tests.fuzz.contracts import CONTRACTS, Contract, Sent
 from tests.fuzz.feeding import Broken
 from tests.fuzz.hostile import hostile_headers, hostile_json, hostile_protobuf

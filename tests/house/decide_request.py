@@ -19,7 +19,7 @@ from uuid import uuid4
 import nats
 import orjson
 
-from router.operations.embedded import EmbeddedServer
+from router.process.embedded import EmbeddedServer
 from tests.house.measure import REPOSITORY
 from tests.support.requests import a_body
 from tests.support.service import a_router, settings_for

@@ -11,9 +11,9 @@ import psycopg
 import pytest
 from nats.aio.client import Client
 
-from router.app.mailbox import RelayService
 from router.config import Settings
 from router.mailbox.inbox.stale_row_scan import StaleRowScanRules
+from router.mailbox.relay_process import RelayService
 from tests.support.broker import Broker
 from tests.support.cli import call_command_async
 from tests.support.inbox import SUBJECT, an_id, an_inbox, count_unprocessed, effects, publish, read_dead_letters, record

@@ -12,11 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from router.app.inbox_handler import HandlerBreaker
+from router.core.breakers import BreakerRules, CircuitBreaker
 from router.mailbox.inbox import transactional_strategy
 from router.mailbox.inbox.event import InboxEvent
+from router.mailbox.inbox_handler import HandlerBreaker
 from router.mailbox.postgres import Driver
-from router.routing.breakers import BreakerRules, CircuitBreaker
 from router.sdk.samples.service import SampleService
 from tests.support.broker import Broker
 from tests.support.inbox import (

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.app.mailbox import RelayService
 from router.config import Settings
 from router.delivery.api import JetStream, StoredMessage
 from router.delivery.first_connection import connect
@@ -16,6 +15,7 @@ from router.mailbox.outbox.integrity_scan import NEWEST_FIRST, SCAN_RETRY_S, Int
 from router.mailbox.outbox.missing import GAP, MAX_CONCURRENT_READS, MAX_SINGLE_READS, stretches
 from router.mailbox.outbox.publisher import OutboxPublisher
 from router.mailbox.postgres import Database
+from router.mailbox.relay_process import RelayService
 from tests.support.broker import Broker
 from tests.support.mailbox import (
     STREAM,

@@ -25,7 +25,7 @@ from router.mailbox.inbox.handling import HandlerResult
 from router.mailbox.outbox.add import add
 from router.mailbox.policies import InvalidEntity
 from router.mailbox.postgres import Driver
-from router.operations.deadletters.parse import parse
+from router.operate.dead_letters.parse import parse
 from tests.support.any_json import SAMPLES, iterate_json, read_exactly
 from tests.support.broker import Broker
 from tests.support.inbox import SUBJECT, a_message, a_service, an_id, an_inbox, is_settled, read_dead_letters

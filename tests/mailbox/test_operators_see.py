@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 
-from router.app import inbox
-from router.app.inbox import InboxService
-from router.app.inbox_rules import examine_inbox
-from router.app.mailbox import RelayService
 from router.config import Settings, load
 from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
+from router.mailbox import drift
+from router.mailbox import inbox_process as inbox
 from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer
-from router.operations.doctor import Verdict
-from router.operations.observability import broker_log
+from router.mailbox.inbox_process import InboxService
+from router.mailbox.inbox_rules import examine_inbox
+from router.mailbox.relay_process import RelayService
+from router.operate.doctor import Verdict
+from router.process.observability import broker_log
 from router.sdk.agent import Agent
-from router.services import drift
 from tests.support.broker import Broker
 from tests.support.counting_agent import CountingAgent
 from tests.support.inbox import EFFECTS, EVENTS, an_inbox, create_events, is_settled, publish, record

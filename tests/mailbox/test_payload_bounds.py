@@ -2,13 +2,13 @@
 
 from nats.aio.client import Client
 
-from router.app.inbox import rules_of
-from router.cli.agent.run import make_places
+from router.agents.batch_item import BatchItem, read_item
+from router.agents.commands.run import make_places
 from router.config import load
 from router.core.outcome import Dead
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
+from router.mailbox.inbox_process import rules_of
 from router.mailbox.ports import current_message
-from router.runtime.batch_item import BatchItem, read_item
 from tests.support.agents import a_message as a_command
 from tests.support.broker import Broker
 from tests.support.inbox import a_message, an_id, an_inbox, effects, is_settled, nowhere, publish, read_dead_letters, record

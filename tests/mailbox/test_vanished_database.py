@@ -6,10 +6,11 @@ import contextlib
 import psycopg
 import pytest
 
-from router.app import inbox, mailbox
-from router.app.inbox import InboxService
-from router.app.mailbox import RelayService
+from router.mailbox import inbox_process as inbox
+from router.mailbox import relay_process
+from router.mailbox.inbox_process import InboxService
 from router.mailbox.postgres import Database, DatabaseConfig
+from router.mailbox.relay_process import RelayService
 from tests.mailbox.test_operators_see import at_work, settings_of
 from tests.support.broker import Broker
 from tests.support.inbox import EFFECTS, create_events, record
@@ -43,8 +44,8 @@ async def test_a_service_is_not_ready_while_its_database_gives_no_answer(
 ) -> None:
     """The path takes what is sent, so the system finds nothing amiss."""
     monkeypatch.setattr(inbox, "GAUGES_EVERY_S", 0.05)
-    monkeypatch.setattr(mailbox, "GAUGES_EVERY_S", 0.05)
-    monkeypatch.setattr("router.app.database_watch.ANSWER_S", 0.3)
+    monkeypatch.setattr(relay_process, "GAUGES_EVERY_S", 0.05)
+    monkeypatch.setattr("router.mailbox.database_watch.ANSWER_S", 0.3)
     await rows(dsn, EFFECTS)
     await create_events(broker)
     async with an_outbox_stream(broker), contextlib.AsyncExitStack() as paths:

@@ -16,7 +16,7 @@ from pathlib import Path
 from nats.aio.client import Client
 
 from bench.machine import facts
-from router.operations.observability import configure
+from router.process.observability import configure
 from tests.refusals.matrix import Cell, find_told, list_cells, play
 from tests.refusals.page import render_page
 from tests.refusals.refusals import Refusal

@@ -16,6 +16,8 @@ from typing import Any, Protocol
 
 from nats.aio.client import Client
 
+from router.agents.adapter import Context, Outgoing
+from router.agents.envelope import Envelope
 from router.bus import Nak, Term
 from router.contracts.envelope import MessageEnvelope
 from router.core.errors import Poison
@@ -24,8 +26,6 @@ from router.delivery.api import JetStream
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.handling import HandlerResult
 from router.mailbox.postgres import Driver
-from router.runtime.adapter import Context, Outgoing
-from router.runtime.envelope import Envelope
 from router.sdk.bus import Bus
 from tests.support import inbox as inboxes
 from tests.support.agents import Running as RunningAgent

@@ -1,8 +1,8 @@
 """What becomes of the document of a budget when usage events are settled: each is in it once, whichever stream holds it."""
 
-from router.contracts.spent_record import SpentLease, SpentRecord
-from router.routing.budgets import open_next_window, settle_costs
-from router.routing.budgets.leases import SettledCost
+from router.budgets.model import open_next_window, settle_costs
+from router.budgets.model.leases import SettledCost
+from router.budgets.model.spent_record import SpentLease, SpentRecord
 
 EMPTY = SpentRecord(is_counted=True, timeline="first")
 

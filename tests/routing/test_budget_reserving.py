@@ -4,10 +4,10 @@ from decimal import Decimal
 
 import pytest
 
+from router.budgets.model import Budget, BudgetTable
+from router.budgets.model.reserving import ENOUGH_SAMPLES
 from router.contracts.decision import Decision
 from router.contracts.money import NANOS
-from router.routing.budgets import Budget, BudgetTable
-from router.routing.budgets.reserving import ENOUGH_SAMPLES
 from tests.support.policy import a_request
 
 NOON_S = 1_800_000_000

@@ -2,12 +2,12 @@
 
 import pytest
 
-from router.contracts.reservation import BudgetReservation
-from router.contracts.spent_record import SpentLease, SpentRecord
+from router.budgets.model import Budget, settle_costs
+from router.budgets.model.reservation import BudgetReservation
+from router.budgets.model.settling import is_counted, make_settled_cost
+from router.budgets.model.spent_record import SpentLease, SpentRecord
+from router.budgets.notices import find_notices, forget_notices
 from router.contracts.usage_cost import UsageCost
-from router.routing.budgets import Budget, settle_costs
-from router.routing.budgets.settling import is_counted, make_settled_cost
-from router.services.budget_notices import find_notices, forget_notices
 
 EVENT = UsageCost("acme", "openai", "a-1", "usage:1", 5)
 BY_CHAT = BudgetReservation("life", 7, "chat", {"day": 3, "day/policy=chat": 4})

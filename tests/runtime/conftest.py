@@ -3,7 +3,7 @@
 import pytest
 import structlog
 
-from router.operations.observability import configure
+from router.process.observability import configure
 
 
 @pytest.fixture(autouse=True)

@@ -7,11 +7,11 @@ from typing import NoReturn
 import orjson
 import pytest
 
+from router.agents.adapter import Context, Outgoing
+from router.agents.envelope import Envelope
 from router.core.errors import Poison
 from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Dead, Done, PublishAck, Retry
 from router.core.signatures import HandlerMisused
-from router.runtime.adapter import Context, Outgoing
-from router.runtime.envelope import Envelope
 from tests.support.agents import BatchBench, a_batch_bench, a_message
 from tests.support.counting_agent import COUNTED
 

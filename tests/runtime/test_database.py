@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from router.agents import schema
+from router.agents.database import StoreFailed, StoreFile, open_read_only
+from router.agents.store import Store
 from router.core.errors import Misconfigured
-from router.runtime import schema
-from router.runtime.database import StoreFailed, StoreFile, open_read_only
-from router.runtime.store import Store
 from tests.support.agents import BatchBench, a_batch_bench, a_message
 
 
@@ -116,7 +116,7 @@ def test_a_store_that_fails_while_an_agent_reads_its_state_is_no_messages_fault(
 
 
 def test_a_file_that_another_program_holds_is_said_to_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.runtime.database.BUSY_MS", 10)
+    monkeypatch.setattr("router.agents.database.BUSY_MS", 10)
     with a_batch_bench(tmp_path / "s.db") as bench:
         backup = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
         backup.execute("BEGIN IMMEDIATE")

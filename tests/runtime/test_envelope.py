@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from router.agents.envelope import read_envelope, stored_envelope
 from router.contracts.malformed import Malformed
-from router.runtime.envelope import read_envelope, stored_envelope
 from tests.support.agents import STORED_NS, a_message
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

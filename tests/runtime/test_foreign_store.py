@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from router.agents.state import MAX_STATE_NAME, MAX_STATE_VALUE_BYTES
+from router.agents.verify import verify
 from router.core.errors import Misconfigured
 from router.core.outcome import Dead, Done
-from router.runtime.state import MAX_STATE_NAME, MAX_STATE_VALUE_BYTES
-from router.runtime.verify import verify
 from router.sdk.agent import Context, Envelope, Outgoing
 from router.sdk.samples.agents.ledger import Ledger
 from tests.support.agents import a_batch_bench, a_message

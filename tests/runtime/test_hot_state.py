@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from router.runtime import store as store_module
-from router.runtime.database import StoreFailed
+from router.agents import store as store_module
+from router.agents.database import StoreFailed
 from tests.support.agents import BatchBench, a_batch_bench
 
 

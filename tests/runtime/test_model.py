@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from router.agents import batch as batch_module
 from router.core.outcome import Done, Outcome, PublishAck
-from router.runtime import batch as batch_module
 from tests.support.agents import BATCH_POINTS, BatchBench, a_message
 
 KEYS = st.sampled_from(["a", "b", "c"])

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
+from router.agents import batch as batch_module
+from router.agents import database, outgoing, schema
+from router.agents.database import StoreFile
+from router.agents.rows import KnownEvent
+from router.agents.state import StateTransaction
+from router.agents.store import Store
 from router.core.errors import Misconfigured
 from router.core.outcome import Dead, Done, Fault, Outcome, PublishAck
 from router.delivery.settle import Settler
-from router.runtime import batch as batch_module
-from router.runtime import database, outgoing, schema
-from router.runtime.database import StoreFile
-from router.runtime.rows import KnownEvent
-from router.runtime.state import StateTransaction
-from router.runtime.store import Store
 from tests.support.agents import BATCH_POINTS, BatchBench, a_batch_bench, a_message
 from tests.support.delivery import a_processor
 

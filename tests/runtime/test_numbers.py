@@ -8,13 +8,13 @@ import orjson
 import pytest
 from msgspec import Raw
 
-from router.cli.output import format_json
+from router.agents.adapter import Context, Outgoing
+from router.agents.envelope import Envelope, read_envelope, stored_envelope
+from router.agents.sending import command_of
+from router.agents.state import list_state_entries
 from router.contracts.malformed import Malformed
 from router.core.outcome import Dead, Done
-from router.runtime.adapter import Context, Outgoing
-from router.runtime.envelope import Envelope, read_envelope, stored_envelope
-from router.runtime.sending import command_of
-from router.runtime.state import list_state_entries
+from router.shell.output import format_json
 from tests.support.agents import a_batch_bench, a_message
 from tests.support.any_json import iterate_json, read_exactly
 from tests.support.counting_agent import COUNTED

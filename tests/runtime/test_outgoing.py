@@ -5,12 +5,12 @@ import math
 
 import pytest
 
-from router.runtime.adapter import Outgoing
-from router.runtime.envelope import read_envelope
-from router.runtime.outgoing import OutputRules, Unsendable, build_outgoing_row, effect_of
-from router.runtime.rows import OutgoingRow
-from router.runtime.state import StateTransaction
-from router.runtime.topology import AgentTopology
+from router.agents.adapter import Outgoing
+from router.agents.envelope import read_envelope
+from router.agents.outgoing import OutputRules, Unsendable, build_outgoing_row, effect_of
+from router.agents.rows import OutgoingRow
+from router.agents.state import StateTransaction
+from router.agents.topology import AgentTopology
 from tests.support.agents import a_message
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

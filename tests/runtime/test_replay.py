@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from router.agents.adapter import Context, Outgoing
+from router.agents.envelope import Envelope
+from router.agents.hashes import Hashes, hashes_of
+from router.agents.replay import ReplayDiverged, replay
 from router.core.errors import Misconfigured
 from router.core.message import Message
-from router.runtime.adapter import Context, Outgoing
-from router.runtime.envelope import Envelope
-from router.runtime.hashes import Hashes, hashes_of
-from router.runtime.replay import ReplayDiverged, replay
 from tests.support.agents import a_batch_bench, a_message
 from tests.support.counting_agent import CountingAgent
 from tests.support.result_pages import write_page
@@ -81,7 +81,7 @@ EVENTS = 1_000
 SCRIPT = """
 import sys, time
 from pathlib import Path
-from router.runtime.replay import replay
+from router.agents.replay import replay
 from tests.support.counting_agent import CountingAgent
 source, fresh, times = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 since = time.perf_counter()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from nats.aio.client import Client
 
+from router.agents.adapter import Context, Outgoing
+from router.agents.envelope import Envelope
 from router.core.errors import Poison
 from router.delivery.api import JetStream
-from router.runtime.adapter import Context, Outgoing
-from router.runtime.envelope import Envelope
 from tests.support.agents import an_agent, publish_until_stored, read_sent
 from tests.support.broker import Broker
 from tests.support.counting_agent import COUNTED, SUBJECT

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.runtime.state import StateTransaction
+from router.agents.state import StateTransaction
 
 
 def a_draft(**stored: bytes) -> StateTransaction:

@@ -10,12 +10,12 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from router.agents.stranded_sweep import StrandedSweep
+from router.agents.topology import AgentSubscription, AgentTopology, topology_of
 from router.core.message import Message
 from router.delivery import topology
 from router.delivery.advisories import advisory_subject
 from router.delivery.api import JetStream, Json
-from router.runtime.stranded_sweep import StrandedSweep
-from router.runtime.topology import AgentSubscription, AgentTopology, topology_of
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.made_anew import create_streams

@@ -2,8 +2,8 @@
 
 import pytest
 
+from router.agents.topology import AgentTopology, can_overlap, subscriptions_of, topology_of
 from router.core.errors import Misconfigured
-from router.runtime.topology import AgentTopology, can_overlap, subscriptions_of, topology_of
 
 
 class Named:

@@ -3,10 +3,10 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
+from router.agents.observer import AgentAlerts, AgentStats
+from router.agents.topology import AgentSubscription, AgentTopology, topology_of
+from router.agents.tree import AgentTree
 from router.delivery.consumer import Consumer
-from router.runtime.observer import AgentAlerts, AgentStats
-from router.runtime.topology import AgentSubscription, AgentTopology, topology_of
-from router.runtime.tree import AgentTree
 
 COMMANDS = AgentSubscription("MESHFORGE_COMMANDS", "ledger_consumer", ("cmd.default.demo.ledger.>",))
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from router.operations.observability import Metrics
-from router.runtime.agent import AgentRuntime
+from router.agents.agent import AgentRuntime
+from router.process.observability import Metrics
 from router.sdk.agent_pages import AgentPages
 from tests.support.counting_agent import CountingAgent
 from tests.support.observability import parse_scrape

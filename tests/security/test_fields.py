@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from router.contracts.shapes import build_shapes
 from router.contracts.shapes.fields import list_fields
+from router.operate.catalogue import build_shapes
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "threats.md"
 HEADERS = ("tenant_id", "trace_id", "version", "traceparent", "cp_phase", "Nats-Msg-Id", "Reply-To", "Router-Deadline-Ms", "Router-Stream")

@@ -10,9 +10,9 @@ from nats.aio.client import Client
 from router import ExecAssignment, StepResult
 from router.contracts.version_record import make_record, record_bytes
 from router.core.masking import MASK, MAX_TEXT, hide_logins, shorten, truncate
-from router.operations.observability import logger
-from router.routing.extensions import EntryError, parse_entry
-from router.routing.policy import PolicyError, load_policy
+from router.extensions.model import EntryError, parse_entry
+from router.policies.model import PolicyError, load_policy
+from router.process.observability import logger
 from tests.support.observability import capture_log
 from tests.support.policy_buckets import a_policy_of, store_of
 from tests.support.requests import a_body as a_request_body

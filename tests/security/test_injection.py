@@ -18,24 +18,24 @@ from router.contracts.result import read_result
 from router.core import ids
 from router.core.errors import Misconfigured, RouterError
 from router.core.outcome import Fault
+from router.decide.model.read import read
 from router.delivery.answers import Answers, ReplyRules
 from router.delivery.buckets.directory import Document, read_documents
 from router.delivery.connection import head_of
 from router.delivery.frame_parser import parse_head
 from router.delivery.request_server import ReplyAddresses
+from router.extensions.model import EntryError, load_entry
 from router.mailbox.entities import EventSubject
-from router.operations.admin import RequestGuard, ServiceError
-from router.operations.admin.request_fields import RequestFields
-from router.operations.deadletters import NotReplayed
-from router.operations.deadletters.original import ReplayOptions, _rebuild_from_letter
-from router.operations.deadletters.parse import parse
-from router.operations.observability import Metrics, render
-from router.operations.observability.bounds import MAX_LABEL, label_of
-from router.routing.decide.read import read
-from router.routing.extensions import EntryError, load_entry
-from router.routing.policy import PolicyError
+from router.operate.admin import RequestGuard, ServiceError
+from router.operate.admin.request_fields import RequestFields
+from router.operate.dead_letters import NotReplayed
+from router.operate.dead_letters.original import ReplayOptions, _rebuild_from_letter
+from router.operate.dead_letters.parse import parse
+from router.policies.check import check_ids
+from router.policies.model import PolicyError
+from router.process.observability import Metrics, render
+from router.process.observability.bounds import MAX_LABEL, label_of
 from router.sdk import Worker
-from router.services.policy_check import check_ids
 from tests.support.dead_letters import a_dead_letter, a_failed_message, a_stored_dead_letter
 from tests.support.extension_author import a_prompt
 from tests.support.registry import an_entry
@@ -210,7 +210,7 @@ def test_a_directory_of_policies_is_read_one_level_down_and_nowhere_else(tmp_pat
 def test_a_key_is_compared_in_constant_time_whatever_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """By `hmac.compare_digest`, as bytes: with text it would raise for anything beyond ASCII."""
     seen: list[tuple[object, object]] = []
-    monkeypatch.setattr("router.operations.admin.request_guard.hmac.compare_digest", lambda one, other: bool(seen.append((one, other))))
+    monkeypatch.setattr("router.operate.admin.request_guard.hmac.compare_digest", lambda one, other: bool(seen.append((one, other))))
     for given in ("wrong", "ünï", "a\ud800", "x" * 5000):
         with pytest.raises(ServiceError):
             RequestGuard("sesame").open(b"", {"api_key": given})

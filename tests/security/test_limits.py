@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 import pytest
 
-from router.cli.dlq.editor import _decode_text as opened_in_an_editor
-from router.cli.formatting import format_bytes
+from router.agents.envelope import read_envelope as read_agent_envelope
 from router.contracts.ack import read_ack
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.contracts.envelope import read_envelope as read_bus_envelope
@@ -26,20 +25,21 @@ from router.contracts.version_record import make_record, read_record, record_byt
 from router.contracts.worker import DEFAULT_LIMITS
 from router.core.errors import RouterError
 from router.core.outcome import Fault
+from router.decide.model.read import read as read_decide
 from router.delivery.buckets.entries import BucketEntry as Held
+from router.extensions.model import load_entry
+from router.extensions.model.parse import MAX_ENTRY_BYTES
+from router.extensions.store import read_registered
 from router.lake.tables.body import read_event as read_usage
 from router.mailbox.inbox.event import read_event
-from router.operations.admin import RequestGuard
-from router.operations.deadletters.export import as_full_fields
-from router.operations.deadletters.parse import parse
-from router.routing.decide.read import read as read_decide
-from router.routing.extensions import load_entry
-from router.routing.extensions.parse import MAX_ENTRY_BYTES
-from router.routing.policy import load_policy
-from router.routing.policy.parse import MAX_POLICY_BYTES
-from router.runtime.envelope import read_envelope as read_agent_envelope
-from router.services.extension_store import read_registered
-from router.services.policy_check import check_policy
+from router.operate.admin import RequestGuard
+from router.operate.commands.dead_letters.editor import _decode_text as opened_in_an_editor
+from router.operate.dead_letters.export import as_full_fields
+from router.operate.dead_letters.parse import parse
+from router.policies.check import check_policy
+from router.policies.model import load_policy
+from router.policies.model.parse import MAX_POLICY_BYTES
+from router.shell.formatting import format_bytes
 from tests.support.dead_letters import a_stored_dead_letter
 from tests.support.policy import a_document, a_provider
 from tests.support.registry import an_entry

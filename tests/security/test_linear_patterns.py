@@ -23,7 +23,7 @@ FUNCTIONS = {"compile", "search", "match", "fullmatch", "sub", "subn", "split", 
 # Patterns that stand inside a function, each with the texts that it meets: none of them comes over the wire.
 INSIDE_FUNCTIONS = {
     ("config/load.py", r"^(Value error,|Input|Value|String|Tuple) "): "pydantic's own words",
-    ("operations/deadletters/depth.py", None): "a letter's subject, at most 4 kB, between two literals of the settings",
+    ("operate/dead_letters/depth.py", None): "a letter's subject, at most 4 kB, between two literals of the settings",
     ("contracts/shapes/notation.py", ",|;"): "our own notation of an operators' service",
     ("contracts/shapes/notation.py", r" or | \| "): "our own notation of an operators' service",
     ("delivery/frame_parser.py", None): "measured all the same: `PlainFrames` compiles three for each subscription",

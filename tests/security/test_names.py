@@ -14,7 +14,7 @@ from router.core import ids
 from router.core.masking import MAX_TEXT
 from router.core.message import Message
 from router.core.outcome import Fault
-from router.routing.decide.read import read
+from router.decide.model.read import read
 from tests.support.requests import a_body, a_message, a_protobuf
 from tests.support.workers import a_protobuf_ack, a_result, an_ack, in_every_form
 

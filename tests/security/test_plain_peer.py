@@ -10,9 +10,6 @@ import nkeys
 import pytest
 
 from router import Client
-from router.app import RouterService, connect_by
-from router.app.inbox import InboxService
-from router.app.mailbox import RelayService
 from router.config import Settings, load
 from router.core.errors import BrokerUnavailable
 from router.delivery.connection import Connection
@@ -20,10 +17,13 @@ from router.delivery.first_connection import connect
 from router.lake.source.broker import read_facts
 from router.lake.source.options import read_options
 from router.mailbox.errors import DatabaseUnavailable
+from router.mailbox.inbox_process import InboxService
 from router.mailbox.postgres import Database, DatabaseConfig
+from router.mailbox.relay_process import RelayService
 from router.sdk import Bus, Worker
 from router.sdk.agent import Agent
 from router.sdk.extension import ExtensionServer, pre
+from router.serve.assembly import RouterService, connect_by
 from tests.support.broker import Broker
 from tests.support.cli import call_command_async
 from tests.support.observability import capture_log

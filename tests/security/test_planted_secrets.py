@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from nats.aio.client import Client
 
-from router.cli import exit_codes
 from router.config import Settings, describe, load
 from router.core.errors import BrokerUnavailable, Misconfigured
 from router.core.masking import MASK, hide_login
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
 from router.delivery.first_connection import connect
-from router.operations.observability import logs
+from router.process.observability import logs
+from router.shell import exit_codes
 from tests.support.admin import call, code
 from tests.support.broker import Broker
 from tests.support.cli import call_command_async

@@ -7,4 +7,4 @@ import pytest
 def _buckets_have_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A listing may take long, and what changed last is written however long it takes."""
     monkeypatch.setattr("router.delivery.buckets.watcher.ANSWER_S", 60.0)
-    monkeypatch.setattr("router.services.shared_bucket.LAST_WRITE_S", 60.0)
+    monkeypatch.setattr("router.delivery.buckets.shared_bucket.LAST_WRITE_S", 60.0)

@@ -5,13 +5,13 @@ import json
 import pytest
 
 from router.core.errors import BrokerUnavailable, Conflict, Poison
-from router.operations.admin import ServiceError
-from router.operations.admin.request_fields import RequestFields
-from router.operations.audit import OperatorWrite
-from router.routing.policy import PolicyError
-from router.services.admin_stores import PolicyServices, translate_errors
-from router.services.extension_store import ExtensionNotFound
-from router.services.policy_store import PolicyNotFound
+from router.extensions.store import ExtensionNotFound
+from router.operate.admin import ServiceError
+from router.operate.admin.request_fields import RequestFields
+from router.operate.audit import OperatorWrite
+from router.policies.model import PolicyError
+from router.policies.store import PolicyNotFound
+from router.serve.admin_stores import PolicyServices, translate_errors
 from tests.support.policy_buckets import a_policy_bucket, a_policy_of
 
 

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from router.services.alerts import MAX_QUEUED
+from router.operate.alerts import MAX_QUEUED
 from tests.support.app import RecordedAlerts, an_alert
 
 

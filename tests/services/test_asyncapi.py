@@ -9,8 +9,6 @@ import orjson
 import pytest
 import yaml
 
-from router.app.contract_document import build_contract_document
-from router.app.declared_topology import declare_topology
 from router.config import Settings, load
 from router.contracts.header_rules import RULES, violations
 from router.contracts.headers import CHECKED_SUBJECTS
@@ -18,7 +16,9 @@ from router.contracts.shapes.header_shape import build_headers_schema
 from router.contracts.shapes.notation import build_request, build_response
 from router.contracts.shapes.written import Definitions
 from router.core import ids
-from router.services.asyncapi import write_yaml
+from router.operate.topology.declared_topology import declare_topology
+from router.serve.contract.asyncapi import write_yaml
+from router.serve.contract.contract_document import build_contract_document
 
 DOCUMENT = build_contract_document(Settings())
 

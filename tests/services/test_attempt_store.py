@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 from nats.aio.client import Client
 
+from router.budgets.model.held_cost import ALL_HELD
+from router.budgets.model.prices import PricedUsage
 from router.contracts.assignment import Assignment
 from router.contracts.assignment_record import invoked_key, reported_key, unmarked_key
-from router.contracts.held_cost import ALL_HELD
-from router.contracts.invocation_record import InvocationRecord, draw_attempt_id, record_bytes
 from router.contracts.usage import USAGE_SUBJECT, UsageEvent, assignment_identity
 from router.core.errors import BrokerUnavailable
 from router.core.message import Effect
@@ -21,12 +21,12 @@ from router.delivery.acked_publisher import NotPublished, PublishCallback
 from router.delivery.api import JetStream
 from router.delivery.publish_faults import SEALED, TOO_LARGE, TOO_LARGE_CODES
 from router.delivery.topology import bucket
-from router.routing.extensions.failure import InvocationRefused
-from router.routing.prices import PricedUsage
-from router.routing.reports.invocation_events import make_attempt_event, make_unfinished_event
-from router.services.assignment_claims import ENDED, AssignmentClaims
-from router.services.attempt_store import AttemptStore
-from router.services.unfinished_invocations import UnfinishedInvocations
+from router.extensions.model.failure import InvocationRefused
+from router.work.assignment_claims import ENDED, AssignmentClaims
+from router.work.invocations.attempt_store import AttemptStore
+from router.work.invocations.unfinished_invocations import UnfinishedInvocations
+from router.work.model.invocation_events import make_attempt_event, make_unfinished_event
+from router.work.model.invocation_record import InvocationRecord, draw_attempt_id, record_bytes
 from tests.support.delivery import connected
 from tests.support.router_streams import read_stream
 from tests.support.waiting import until
@@ -313,8 +313,8 @@ async def test_a_claim_whose_caller_is_cancelled_is_given_back_unless_another_at
 
 
 async def test_the_claims_in_doubt_of_one_tenant_leave_room_for_another_ones(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.services.assignment_claims.SHARE", 2)
-    monkeypatch.setattr("router.services.assignment_claims.MAX_UNSURE", 3)
+    monkeypatch.setattr("router.work.assignment_claims.SHARE", 2)
+    monkeypatch.setattr("router.work.assignment_claims.MAX_UNSURE", 3)
     with monkeypatch.context() as patch:
         patch.setattr(bench.claims._claims, "_write", _is_away)
         for attempt in ("hog.1", "hog.2", "hog.3", "quiet.1", "other.1"):

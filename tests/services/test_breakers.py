@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from router.operations.observability import Metrics
-from router.routing.breakers import BreakerRules, BreakerTransition
-from router.routing.policy import LimitRules, PolicyTable, RemoteTransition
-from router.services.breakers import Breakers
+from router.core.breakers import BreakerRules, BreakerTransition
+from router.policies.breakers import Breakers
+from router.policies.model import LimitRules, PolicyTable, RemoteTransition
+from router.process.observability import Metrics
 from tests.support.app import RecordedAlerts as Heard
 from tests.support.breakers import a_guarded_policy
 from tests.support.observability import parse_scrape

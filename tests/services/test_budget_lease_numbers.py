@@ -6,12 +6,12 @@ from typing import cast
 import pytest
 from nats.aio.client import Client
 
-from router.contracts.spent_record import SpentLease, SpentRecord
+from router.budgets.leases import BudgetLeases
+from router.budgets.model import Budget, BudgetSlice, BudgetTable, find_window
+from router.budgets.model.spent_record import SpentLease, SpentRecord
+from router.budgets.spent_documents import SpentDocuments
 from router.delivery.api import JetStream
-from router.routing.budgets import Budget, BudgetSlice, BudgetTable, find_window
-from router.services.budget_leases import BudgetLeases
-from router.services.server_clock import ServerClock
-from router.services.spent_documents import SpentDocuments
+from router.delivery.server_clock import ServerClock
 from tests.support.app import RecordedAlerts
 from tests.support.delivery import connected
 

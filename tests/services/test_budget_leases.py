@@ -7,16 +7,16 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from nats.aio.client import Client
 
-from router.contracts.spent_record import SpentRecord
+from router.budgets import leases as budget_leases
+from router.budgets.leases import BudgetLeases
+from router.budgets.model import Budget, BudgetSlice, BudgetTable, BudgetWindow, SliceShort, find_window
+from router.budgets.model.spent_record import SpentRecord
+from router.budgets.spent_documents import SpentDocuments
 from router.core.clock import wall
 from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream
-from router.routing.budgets import Budget, BudgetSlice, BudgetTable, BudgetWindow, SliceShort, find_window
-from router.services import budget_leases
-from router.services.alerts import Alerts
-from router.services.budget_leases import BudgetLeases
-from router.services.server_clock import ServerClock
-from router.services.spent_documents import SpentDocuments
+from router.delivery.server_clock import ServerClock
+from router.operate.alerts import Alerts
 from tests.support.delivery import connected
 from tests.support.waiting import until
 

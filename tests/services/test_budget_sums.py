@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from nats.aio.client import Client
 
-from router.contracts.spent_record import SETTLEMENT_KEY, SettlementRecord, SpentRecord, spent_record_bytes
+from router.budgets.model import Budget, find_window
+from router.budgets.model.spent_record import SETTLEMENT_KEY, SettlementRecord, SpentRecord, spent_record_bytes
+from router.budgets.spent_documents import SpentDocument, SpentDocuments
+from router.budgets.store import BudgetStore
+from router.budgets.sums import BudgetSum, read_budget_sums
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
-from router.routing.budgets import Budget, find_window
-from router.services.budget_store import BudgetStore
-from router.services.budget_sums import BudgetSum, read_budget_sums
-from router.services.spent_documents import SpentDocument, SpentDocuments
 from tests.support.delivery import connected
 
 FIRST, SECOND = "2026-11-20T00:00:00Z aaaa", "2026-11-21T00:00:00Z bbbb"

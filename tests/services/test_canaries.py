@@ -7,17 +7,17 @@ import pytest
 
 from router.contracts.assignment import Assignment
 from router.contracts.canary import CANDIDATE, CONTROL, CanaryGuard, CanaryPlan
-from router.contracts.canary_record import CanaryRecord, canary_key, canary_record_bytes, read_canary_record
 from router.contracts.decision import Decision, Refusal
 from router.contracts.result import ExecResult
 from router.core.errors import Conflict, Poison
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
-from router.routing.canary import CanaryVerdict
-from router.routing.policy import Policy, PolicyError, PolicyTable
-from router.services.canaries import SharedCanaries
-from router.services.live_policies import LivePolicies
-from router.services.policy_store import PolicyNotFound, PolicyStore
+from router.policies.canaries import SharedCanaries
+from router.policies.live import LivePolicies
+from router.policies.model import Policy, PolicyError, PolicyTable
+from router.policies.model.canaries import CanaryVerdict
+from router.policies.model.canary_record import CanaryRecord, canary_key, canary_record_bytes, read_canary_record
+from router.policies.store import PolicyNotFound, PolicyStore
 from tests.support.app import RecordedAlerts
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.delivery import connected
@@ -113,7 +113,7 @@ class Buckets:
 
 @pytest.fixture(autouse=True)
 def judge_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.services.canaries.JUDGE_S", 0.05)
+    monkeypatch.setattr("router.policies.canaries.JUDGE_S", 0.05)
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from router.core.outcome import Dead, Done, Fault, PublishAck, Retry
-from router.operations.deadletters.original import REPLAY_RUN
-from router.services.consumer_metrics import ConsumerMetrics
+from router.operate.dead_letters.original import REPLAY_RUN
+from router.serve.consumer_metrics import ConsumerMetrics
 from tests.support.app import RecordedAlerts, a_consumer_metrics
 from tests.support.delivery import a_delivery
 

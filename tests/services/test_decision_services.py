@@ -8,13 +8,13 @@ from router.contracts.assignment import assignment_id_of
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
 from router.core import ids
-from router.operations.admin import ServiceError
-from router.operations.admin.request_fields import RequestFields
-from router.operations.admin.service import Answer
-from router.routing.decide import IdempotencyCache
-from router.routing.decide.assign import assignment_id, build_new_assignment
-from router.routing.decide.read import read
-from router.services.decision_services import FIND_DECISION, DecisionQuery, DecisionServices
+from router.decide.decision_services import FIND_DECISION, DecisionQuery, DecisionServices
+from router.decide.model import IdempotencyCache
+from router.decide.model.assign import assignment_id, build_new_assignment
+from router.decide.model.read import read
+from router.operate.admin import ServiceError
+from router.operate.admin.request_fields import RequestFields
+from router.operate.admin.service import Answer
 from tests.support.requests import a_body, a_message
 
 DECISION = Decision("openai", "weighted", 50, 1.0, 1.0)

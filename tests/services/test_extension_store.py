@@ -8,9 +8,9 @@ import orjson
 import pytest
 
 from router.core.errors import Conflict
-from router.routing.extensions import EntryError
-from router.routing.extensions.parse import MAX_ENTRY_BYTES
-from router.services.extension_store import ExtensionNotFound, ExtensionStore, WrittenExtension
+from router.extensions.model import EntryError
+from router.extensions.model.parse import MAX_ENTRY_BYTES
+from router.extensions.store import ExtensionNotFound, ExtensionStore, WrittenExtension
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.registry import a_version, an_entry
 

@@ -5,11 +5,11 @@ from typing import cast
 
 import pytest
 
-from router.operations.admin import ServiceError
-from router.operations.admin.request_fields import RequestFields
-from router.routing.extensions import ExtensionRegistry, HealthTracker
-from router.services import breakers
-from router.services.instances import Instances
+from router.extensions.instances import Instances
+from router.extensions.model import ExtensionRegistry, HealthTracker
+from router.operate.admin import ServiceError
+from router.operate.admin.request_fields import RequestFields
+from router.policies import breakers
 
 OPENED = {"opened_at_ms": 7, "failure_count": 5, "error_rate": 0.5}
 

@@ -5,12 +5,12 @@ from typing import Any, cast
 
 import pytest
 
-from router.contracts.invocation_record import InvocationRecord, draw_attempt_id
+from router.budgets.model.prices import PricedUsage
 from router.contracts.provider_request import ProviderRequest
 from router.contracts.usage import UsageEvent
 from router.core.errors import BrokerUnavailable, RouterError, StorageFull
-from router.routing.prices import PricedUsage
-from router.services.invocation_bill import InvocationBill, OpenAttempt, TakenParts
+from router.work.invocations.invocation_bill import InvocationBill, OpenAttempt, TakenParts
+from router.work.model.invocation_record import InvocationRecord, draw_attempt_id
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="a-1", trace_id="t-1")
 RECORD = InvocationRecord(

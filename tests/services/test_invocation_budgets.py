@@ -2,11 +2,11 @@
 
 import pytest
 
+from router.budgets.invocation_budgets import SHORT_S, InvocationBudgets, InvocationReservation
+from router.budgets.model import Budget, BudgetSlice, BudgetTable
+from router.budgets.model.reservation import read_reservation
 from router.contracts.provider_request import ProviderRequest
-from router.contracts.reservation import read_reservation
-from router.routing.budgets import Budget, BudgetSlice, BudgetTable
-from router.routing.extensions.failure import InvocationRefused
-from router.services.invocation_budgets import SHORT_S, InvocationBudgets, InvocationReservation
+from router.extensions.model.failure import InvocationRefused
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1", metadata={"policy_id": "chat"})
 MONTH = Budget(tenant_id="acme", amount=1_000, window="month")

@@ -7,15 +7,15 @@ from typing import cast
 
 import pytest
 
+from router.budgets.invocation_budgets import InvocationBudgets
+from router.budgets.model import BudgetTable
+from router.budgets.model.prices import PriceTable, Pricing
 from router.contracts.provider_request import ProviderRequest
 from router.core.errors import BrokerUnavailable
-from router.routing.budgets import BudgetTable
-from router.routing.extensions.failure import InvocationRefused
-from router.routing.prices import PriceTable, Pricing
-from router.routing.reports.assignments import AssignmentLookup
-from router.services.invocation_bill import BillingParts, InvocationBill
-from router.services.invocation_budgets import InvocationBudgets
-from router.services.patience import Patience
+from router.extensions.model.failure import InvocationRefused
+from router.work.invocations.invocation_bill import BillingParts, InvocationBill
+from router.work.invocations.patience import Patience
+from router.work.model.assignments import AssignmentLookup
 from tests.services.test_attempt_store import Bench
 from tests.services.test_attempt_store import bench as bench  # noqa: PLC0414 - a fixture
 from tests.support.waiting import until

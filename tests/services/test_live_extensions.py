@@ -11,9 +11,9 @@ from router.contracts.version_record import make_record, record_bytes
 from router.delivery.api import JetStream
 from router.delivery.buckets.entries import BucketEntry as Held
 from router.delivery.connection import Connection
-from router.routing.extensions import ExtensionRegistry, HealthTracker
-from router.services.extension_store import ExtensionStore
-from router.services.live_extensions import LiveExtensions
+from router.extensions.live import LiveExtensions
+from router.extensions.model import ExtensionRegistry, HealthTracker
+from router.extensions.store import ExtensionStore
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.observability import capture_log
 from tests.support.registry import Document, an_entry

@@ -9,9 +9,9 @@ import pytest
 
 from router.core.errors import BrokerUnavailable
 from router.core.ids import key
-from router.routing.policy import PolicyTable
-from router.services.live_policies import LivePolicies
-from router.services.policy_seed import SAMPLE_POLICIES
+from router.policies.live import LivePolicies
+from router.policies.model import PolicyTable
+from router.policies.seed import SAMPLE_POLICIES
 from tests.support.observability import capture_log
 from tests.support.policy_buckets import PolicyBucket, a_policy_bucket, a_policy_of
 from tests.support.waiting import until

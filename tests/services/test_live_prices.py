@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from router.budgets.model.prices import Price, PriceError, PriceTable, parse_price
+from router.budgets.prices import store as price_store
+from router.budgets.prices.live import LivePrices
+from router.budgets.prices.store import PriceNotFound, PriceStore
 from router.contracts.version_record import make_record, record_bytes
 from router.core.errors import Conflict
 from router.core.ids import key
 from router.delivery.shared_info import SharedInfo
-from router.routing.prices import Price, PriceError, PriceTable, parse_price
-from router.services import price_store
-from router.services.live_prices import LivePrices
-from router.services.price_store import PriceNotFound, PriceStore
 from tests.support.buckets import Bucket, a_bucket
 
 NUMBERS = itertools.count(1)

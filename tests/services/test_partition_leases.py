@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from router.core.clock import Clock, steady
+from router.decide.partitions.leases import LeaseRules, OwnerLease, StandbyLease
 from router.delivery.api import JetStream
 from router.delivery.buckets.entries import DeletedKey
 from router.delivery.buckets.lease import LeaseBucket
-from router.services.partition_leases import LeaseRules, OwnerLease, StandbyLease
 from tests.support.app import ManualClock
 from tests.support.buckets import a_bucket
 from tests.support.waiting import until

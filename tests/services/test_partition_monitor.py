@@ -7,17 +7,17 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from router.app import declare_topology
 from router.config import Settings
 from router.core.clock import Clock, steady
+from router.decide.partitions import monitor
+from router.decide.partitions.monitor import PartitionMonitor
 from router.delivery.api import JetStream
 from router.delivery.buckets.lease import LeaseBucket
 from router.delivery.connection import Connection
 from router.delivery.shared_info import ROUND_S, SharedInfo
 from router.delivery.topology import create
-from router.operations.observability import Metrics
-from router.services import partition_monitor
-from router.services.partition_monitor import PartitionMonitor
+from router.process.observability import Metrics
+from router.serve.assembly import declare_topology
 from tests.support.app import ManualClock, RecordedAlerts
 from tests.support.broker import Broker
 from tests.support.delivery import connected
@@ -71,7 +71,7 @@ async def monitored(url: str, prefix: str) -> AsyncIterator[Monitored]:
 async def test_a_partition_without_a_router_is_told_and_its_backlog_counted(
     nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(partition_monitor, "PARTITIONS_EVERY_S", LOOK_S)
+    monkeypatch.setattr(monitor, "PARTITIONS_EVERY_S", LOOK_S)
     async with monitored(nats_url, prefix) as seen:
         await until(lambda: seen.gauge("attended", "1") == 0)
         await until(lambda: seen.gauge("attended", "0") == 1)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from router.operations.admin import ServiceError
-from router.operations.admin.request_fields import RequestFields
-from router.operations.admin.service import Answer
-from router.services.pipeline_services import PipelineServices, Trial
+from router.extensions.pipeline_services import PipelineServices, Trial
+from router.operate.admin import ServiceError
+from router.operate.admin.request_fields import RequestFields
+from router.operate.admin.service import Answer
 
 
 class Trials(PipelineServices):

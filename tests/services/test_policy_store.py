@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from router.core.ids import key
-from router.routing.policy import PolicyError
-from router.services.policy_store import PolicyNotFound
+from router.policies.model import PolicyError
+from router.policies.store import PolicyNotFound
 from tests.support.policy_buckets import PolicyBucket, a_policy_bucket, a_policy_of
 
 ACME = ("acme", "default")

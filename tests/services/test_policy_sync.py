@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from router.core.errors import Conflict
-from router.services.policy_files import read_policies
-from router.services.policy_sync import apply_step, plan
+from router.policies.files import read_policies
+from router.policies.sync import apply_step, plan
 from tests.support.policy_buckets import PolicyBucket, a_policy_bucket, a_policy_of
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from router.config import Settings
 from router.delivery.api import JetStream
-from router.operations.observability import events
-from router.routing.policy import RateShort, SharedRates
-from router.services.rate_leases import RateLeases
-from router.services.server_clock import ServerClock
+from router.delivery.server_clock import ServerClock
+from router.policies.model import RateShort, SharedRates
+from router.policies.rate_leases import RateLeases
+from router.process.observability import events
 from tests.support.buckets import a_bucket
 from tests.support.delivery import connected
 from tests.support.observability import capture_log
@@ -48,7 +48,7 @@ class BrokenOnceClock:
 async def test_what_was_asked_before_the_child_ended_is_answered_when_it_runs_again(
     nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("router.services.rate_leases.AT_ONCE", 1)
+    monkeypatch.setattr("router.policies.rate_leases.AT_ONCE", 1)
     rates, clock = SharedRates(), BrokenOnceClock()
     policy = a_policy(rate_limit={"requests_per_second": 1, "burst": 3})
     async with a_bucket(nats_url, prefix) as bucket:

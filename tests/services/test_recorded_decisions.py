@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from router.operations.admin import ServiceError
-from router.operations.admin.request_fields import RequestFields
-from router.routing.decide import DecisionRecorder
-from router.routing.policy import Policy
-from router.services.recorded_decisions import RecordedServices
+from router.decide.model import DecisionRecorder
+from router.decide.recorded_decisions import RecordedServices
+from router.operate.admin import ServiceError
+from router.operate.admin.request_fields import RequestFields
+from router.policies.model import Policy
 from tests.support.policy import SHUT, a_document, a_policy, a_provider, a_request
 from tests.support.recorded import HALVES, a_recorder
 

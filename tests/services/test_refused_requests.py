@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from router.services.refused_requests import REFUSED, SETTLE_S, RefusedRequests
-from router.services.violation_windows import BrokenContract
+from router.operate.violations.refused_requests import REFUSED, SETTLE_S, RefusedRequests
+from router.operate.violations.windows import BrokenContract
 from tests.services.test_violations import a_broken_contract
 from tests.support.app import ManualClock
 from tests.support.delivery import FakeConnection
@@ -98,7 +98,7 @@ def test_the_same_request_many_times_costs_as_much_each_time(monkeypatch: pytest
         made.append(len(data))
         return blake2b(data, **options)
 
-    monkeypatch.setattr("router.services.refused_requests.blake2b", digest)
+    monkeypatch.setattr("router.operate.violations.refused_requests.blake2b", digest)
     listeners = Listeners("a", "b")
     for _ in range(300):
         for instance in listeners.instances.values():

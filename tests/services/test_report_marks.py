@@ -6,8 +6,8 @@ from router.contracts.assignment_record import read_unmarked, reported_key, unma
 from router.core.outcome import PublishAck
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
-from router.routing.reports import ReportMark
-from router.services.report_marks import AHEAD_STEPS, MAX_NOTES, SPARE_MS, STEP_MS, ReportMarks
+from router.work.model import ReportMark
+from router.work.report_marks import AHEAD_STEPS, MAX_NOTES, SPARE_MS, STEP_MS, ReportMarks
 from tests.support.workers import an_assignment
 
 NOW_MS = 1_800_000_000_000  # a full minute

@@ -1,8 +1,8 @@
 """Which usage event ends the reservation in its header: each reservation ends once, and no id that a payer repeats keeps one alive."""
 
+from router.budgets.event_memory import EventMemory
+from router.budgets.settlement import is_end_of_reservation
 from router.contracts.usage_cost import UsageCost
-from router.services.budget_settlement import is_end_of_reservation
-from router.services.event_memory import EventMemory
 
 
 def list_ends(*costs: UsageCost) -> list[bool]:

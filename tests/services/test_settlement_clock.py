@@ -7,10 +7,10 @@ from contextlib import suppress
 import pytest
 from nats.aio.client import Client
 
+from router.budgets.budgets import Budgets
 from router.config import Settings
 from router.delivery.api import JetStream
-from router.services.alerts import Alerts
-from router.services.budgets import Budgets
+from router.operate.alerts import Alerts
 from tests.support.delivery import connected
 from tests.support.service import settings_for
 from tests.support.waiting import until

@@ -8,12 +8,12 @@ import orjson
 import pytest
 from msgspec.structs import asdict, replace
 
-from router.contracts.breaker_record import BreakerRecord, breaker_key, breaker_record_bytes
+from router.core.breakers import CLOSED, HALF_OPEN, OPEN, BreakerTransition
 from router.delivery.api import JetStream
 from router.delivery.buckets.entries import BucketEntry
 from router.delivery.connection import Connection
-from router.routing.breakers import CLOSED, HALF_OPEN, OPEN, BreakerTransition
-from router.services.shared_breakers import SharedBreakers
+from router.policies.model.breaker_record import BreakerRecord, breaker_key, breaker_record_bytes
+from router.policies.shared_breakers import SharedBreakers
 from tests.support.breakers import SomeProviders
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.delivery import connected

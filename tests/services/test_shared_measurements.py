@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.contracts.figures_record import FiguresRecord, figures_key, figures_record_bytes, read_figures_record
 from router.core.errors import Poison
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.buckets.shared_bucket import SHARE_S
 from router.delivery.connection import Connection
-from router.routing.policy import Policy
-from router.services.shared_bucket import SHARE_S
-from router.services.shared_measurements import SharedMeasurements
+from router.policies.model import Policy
+from router.policies.model.measurements.figures_record import FiguresRecord, figures_key, figures_record_bytes, read_figures_record
+from router.policies.shared_measurements import SharedMeasurements
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.delivery import connected
 from tests.support.measurements import TENANT, SomeMeasurements

@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from router.contracts.ratios_record import MAX_SHARED, RatiosRecord, ratios_key, ratios_record_bytes, read_ratios_record
+from router.budgets.model.prices import LearnedRatios, TextCount
+from router.budgets.model.prices.ratios import MIN_SAMPLES
+from router.budgets.model.prices.ratios_record import MAX_SHARED, RatiosRecord, ratios_key, ratios_record_bytes, read_ratios_record
+from router.budgets.model.prices.text_count import weigh
+from router.budgets.prices import shared_ratios
+from router.budgets.prices.shared_ratios import SharedRatios
 from router.core.errors import BrokerUnavailable, Poison
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
-from router.routing.prices import LearnedRatios, TextCount
-from router.routing.prices.ratios import MIN_SAMPLES
-from router.routing.prices.text_count import weigh
-from router.services import shared_ratios
-from router.services.shared_ratios import SharedRatios
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.delivery import connected
 from tests.support.observability import capture_log

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from router.app.declared_topology import declare_topology
 from router.delivery.shared_info import ROUND_S, SharedInfo
 from router.delivery.topology import create
-from router.operations.observability import Metrics
-from router.services.alerts import Alerts
-from router.services.topology_monitor import TopologyMonitor
+from router.operate.alerts import Alerts
+from router.operate.topology.declared_topology import declare_topology
+from router.operate.topology.monitor import TopologyMonitor
+from router.process.observability import Metrics
 from tests.support.app import ManualClock
 from tests.support.delivery import CountingJetStream, connected
 from tests.support.service import settings_for

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.contracts.spent_record import SettlementRecord, find_created
+from router.budgets.model.spent_record import SettlementRecord, find_created
+from router.budgets.usage_place import UsagePlace, find_place
 from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream, nanos
-from router.services.usage_place import UsagePlace, find_place
 from tests.support.delivery import connected
 from tests.support.waiting import until
 

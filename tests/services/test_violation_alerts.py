@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from router.contracts.violation import ViolationEvent
-from router.services.violation_alerts import MESSAGES_LIMIT, WINDOW_S, ViolationAlerts
+from router.operate.violations.alerts import MESSAGES_LIMIT, WINDOW_S, ViolationAlerts
+from router.operate.violations.violation import ViolationEvent
 from tests.support.app import RecordedAlerts
 
 

@@ -9,11 +9,11 @@ from msgspec import Struct
 
 from router.contracts.headers import MESSAGE_ID
 from router.core.errors import BrokerRefused, BrokerUnavailable
-from router.operations.observability import Metrics
-from router.services import violation_events
-from router.services.violation_events import MAX_QUEUED, MINUTE_S, ViolationEvents
-from router.services.violation_windows import MAX_WINDOWS
-from router.services.violations import MOST_SERIES, Violations
+from router.operate.violations import events as violation_events
+from router.operate.violations.events import MAX_QUEUED, MINUTE_S, ViolationEvents
+from router.operate.violations.violations import MOST_SERIES, Violations
+from router.operate.violations.windows import MAX_WINDOWS
+from router.process.observability import Metrics
 from tests.services.test_violations import a_broken_contract
 from tests.support.app import ManualClock
 from tests.support.waiting import until

@@ -2,8 +2,8 @@
 
 import pytest
 
-from router.services import violation_windows
-from router.services.violation_windows import MAX_WINDOWS, ViolationWindows
+from router.operate.violations import windows as violation_windows
+from router.operate.violations.windows import MAX_WINDOWS, ViolationWindows
 from tests.services.test_violations import a_broken_contract
 
 

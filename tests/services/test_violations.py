@@ -3,10 +3,10 @@
 from msgspec.structs import replace
 
 from router.core.message import Message
-from router.operations.observability import Metrics
-from router.services.violation_events import ViolationEvents
-from router.services.violation_windows import BrokenContract
-from router.services.violations import MOST_UNSETTLED, Violations
+from router.operate.violations.events import ViolationEvents
+from router.operate.violations.violations import MOST_UNSETTLED, Violations
+from router.operate.violations.windows import BrokenContract
+from router.process.observability import Metrics
 from tests.support.delivery import a_delivery
 
 BROKEN = (("trace_id", "empty"),)

@@ -2,8 +2,8 @@
 
 import json
 
-from router.operations.observability import Metrics
-from router.services.workers import MAX_NAMED_WORKERS, Workers
+from router.process.observability import Metrics
+from router.work.workers import MAX_NAMED_WORKERS, Workers
 from tests.support.app import RecordedAlerts
 from tests.support.observability import capture_log
 

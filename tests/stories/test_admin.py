@@ -10,9 +10,9 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from router.app.connect import connect_by
+from router.config.connect import connect_by
 from router.delivery.api import JetStream
-from router.operations.audit import read_audit
+from router.operate.audit import read_audit
 from tests.support.admin import GET_DECISION, Json, call, code
 from tests.support.breakers import end_opening
 from tests.support.broker import Broker

@@ -10,7 +10,7 @@ from nats.aio.msg import Msg
 
 from router.config import load
 from router.core.errors import Misconfigured
-from router.operations.admin import key_guesses
+from router.operate.admin import key_guesses
 from tests.support.admin import GET_DECISION, call, call_on, code
 from tests.support.observability import capture_log
 from tests.support.patient_client import connect_patiently

@@ -15,17 +15,17 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
+from router.agents.adapter import Context, Outgoing
+from router.agents.database import open_read_only
+from router.agents.envelope import Envelope
+from router.agents.hashes import hashes_of
+from router.agents.replay import replay
+from router.agents.store import Store
+from router.agents.topology import AgentTopology
 from router.core.errors import Misconfigured, Poison
 from router.delivery.advisories import advisory_subject
 from router.delivery.api import JetStream
-from router.operations.supervision import SupervisionFailed
-from router.runtime.adapter import Context, Outgoing
-from router.runtime.database import open_read_only
-from router.runtime.envelope import Envelope
-from router.runtime.hashes import hashes_of
-from router.runtime.replay import replay
-from router.runtime.store import Store
-from router.runtime.topology import AgentTopology
+from router.process.supervision import SupervisionFailed
 from tests.support.agents import AgentProcess, a_command, an_agent, count_applied, count_unsent, is_empty, publish_until_stored, read_sent
 from tests.support.broker import Broker
 from tests.support.cli import call_command_async

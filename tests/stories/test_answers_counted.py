@@ -8,7 +8,8 @@ from nats.aio.client import Client
 
 from router.core.message import Message
 from router.core.outcome import Outcome
-from router.services import consumer_metrics, reply_addresses
+from router.operate.admin import reply_addresses
+from router.serve import consumer_metrics
 from tests.support.service import a_router, settings_for
 from tests.support.stories import Inboxes, a_request, ask, is_settled, read_dead_letters, read_metric, wrap_decide_handler
 from tests.support.waiting import until

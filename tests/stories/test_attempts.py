@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 
-from router.app import decide_subscription, subscriptions
 from router.config import Settings
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
+from router.serve import decide_subscription, subscriptions
 from tests.support.router_streams import a_result, headers_of
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import Inboxes, a_request, read_dead_letters, read_metric

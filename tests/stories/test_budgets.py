@@ -10,12 +10,12 @@ import orjson
 import pytest
 from nats.aio.client import Client
 
+from router.budgets import settlement
+from router.budgets.model.spent_record import SETTLEMENT_KEY
 from router.contracts.money import format_nanos
-from router.contracts.spent_record import SETTLEMENT_KEY
 from router.lake.reconcile.settled import read_sums
 from router.lake.source.options import read_options
-from router.operations.recovery.snapshot import restore_snapshot, take_snapshot
-from router.services import budget_settlement
+from router.operate.recovery.snapshot import restore_snapshot, take_snapshot
 from tests.support.budgets import BudgetTown, serve_assignments, write_policies
 from tests.support.made_anew import create_stream
 from tests.support.router_streams import AlertRecorder, publish_result, read_usage
@@ -136,7 +136,7 @@ async def test_a_stream_that_lost_its_end_counts_each_event_once_and_none_is_ski
 
 async def test_a_document_that_cannot_be_read_is_counted_anew(town: BudgetTown, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a router of another version may write it while this one settles."""
-    monkeypatch.setattr(budget_settlement, "CHECK_S", 0.5)
+    monkeypatch.setattr(settlement, "CHECK_S", 0.5)
     await town.put("--amount", "10", "--window", "month")
     for number in range(3):
         assert (await town.ask(number))["ok"]

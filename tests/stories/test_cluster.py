@@ -12,11 +12,11 @@ import pytest
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
-from router.app import declare_topology
 from router.config import Settings
 from router.delivery.api import JetStream
 from router.delivery.topology import apply
-from router.operations.observability.readiness import is_ready
+from router.process.observability.readiness import is_ready
+from router.serve.assembly import declare_topology
 from tests.support.cli import call_command_async
 from tests.support.cluster import Cluster, started_cluster, wait_for_cluster
 from tests.support.delivery import connected

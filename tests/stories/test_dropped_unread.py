@@ -3,7 +3,7 @@
 import pytest
 from nats.aio.client import Client
 
-from router.services import topology_monitor
+from router.operate.topology import monitor
 from tests.support.observability import capture_log
 from tests.support.router_streams import FAST, AlertRecorder
 from tests.support.service import a_router, settings_for
@@ -13,7 +13,7 @@ from tests.support.waiting import until
 
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topology_monitor, "TOPOLOGY_EVERY_S", 0.05)
+    monkeypatch.setattr(monitor, "TOPOLOGY_EVERY_S", 0.05)
 
 
 async def test_requests_that_are_pushed_out_of_a_full_stream_are_counted_logged_and_alarmed(nc: Client, nats_url: str, prefix: str) -> None:

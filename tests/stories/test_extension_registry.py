@@ -10,8 +10,8 @@ from nats.aio.client import Client
 from router.config import Settings
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
-from router.routing.extensions import ExtensionRegistry
-from router.services.extension_store import ExtensionStore
+from router.extensions.model import ExtensionRegistry
+from router.extensions.store import ExtensionStore
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.registry import an_entry

@@ -12,7 +12,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router.config import Settings
-from router.routing.extensions import invoke
+from router.extensions.model import invoke
 from tests.support.breakers import end_opening
 from tests.support.broker import Broker
 from tests.support.extension_pipeline import (

@@ -13,9 +13,9 @@ from nats.aio.client import Client as Nats
 from nats.aio.msg import Msg
 
 from router import Client, Worker
-from router.cli.worker import make_places
 from router.sdk.provider_handler import ProviderHandler
 from router.sdk.step import Handler
+from router.work.commands.worker import make_places
 from tests.docs.pages import TOP
 from tests.docs.tutorial import Tutorial
 from tests.support.policy import a_document, a_provider

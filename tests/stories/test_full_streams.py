@@ -5,16 +5,16 @@ import json
 import pytest
 from nats.aio.client import Client
 
-from router.cli.worker import make_places
 from router.config import Settings
 from router.contracts.exec_assignment import ExecAssignment
 from router.core.errors import Poison
 from router.core.message import Effect
 from router.delivery import shares
 from router.delivery.api import JetStream
-from router.operations.deadletters.original import NotReplayed, original_of
-from router.operations.deadletters.parse import parse
+from router.operate.dead_letters.original import NotReplayed, original_of
+from router.operate.dead_letters.parse import parse
 from router.sdk import StepResult, Worker
+from router.work.commands.worker import make_places
 from tests.support.delivery import connected
 from tests.support.router_streams import AlertRecorder, a_result, publish_result, read_assignments, read_usage, results_are_settled
 from tests.support.sdk import run_workers

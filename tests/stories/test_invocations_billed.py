@@ -15,7 +15,7 @@ from router import Client
 from router.contracts.assignment_record import invoked_key, reported_key, unmarked_key
 from router.contracts.usage import assignment_identity
 from router.core import ids
-from router.services.assignment_claims import ENDED
+from router.work.assignment_claims import ENDED
 from tests.support.providers import an_entry, answers, hangs, read_until_failure, register, says_no, serve_provider
 from tests.support.router_streams import a_result, publish_result, read_stream, read_usage, store_assignment
 from tests.support.service import Running, a_router, settings_for

@@ -137,7 +137,7 @@ async def test_a_stream_whose_reader_leaves_is_metered_by_what_was_received(nc: 
 async def test_a_stream_that_a_stopping_router_cuts_off_ends_with_its_code_and_is_metered(
     nc: Nats, router: Running, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("router.services.provider_server.DRAIN_S", 0.0)
+    monkeypatch.setattr("router.work.invocations.provider_server.DRAIN_S", 0.0)
     chunks = client.invoke_stream(**{**ASKED, "provider_id": "patient"})
     async with serve_provider(nc, PricedStream(nc, ends=False), "beamline.provider.patient.v1"):
         for _ in range(2):

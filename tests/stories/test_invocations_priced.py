@@ -14,7 +14,7 @@ from nats.aio.msg import Msg
 from router import Client
 from router.core.errors import Unanswered
 from router.sdk.providers import InvocationFailed
-from router.services import invocation_bill
+from router.work.invocations import invocation_bill
 from tests.support.budgets import BudgetTown, write_policies
 from tests.support.prices import put_prices
 from tests.support.providers import Streaming, an_entry, answers, echoed, hangs, read_until_failure, register, serve_provider
@@ -29,7 +29,7 @@ PRICE: Json = {"provider": "echo", "input": "1000", "output": "10000"}  # of a m
 
 @pytest.fixture
 async def town(nc: Nats, nats_url: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[BudgetTown]:
-    monkeypatch.setattr("router.services.provider_server.DRAIN_S", 0.0)
+    monkeypatch.setattr("router.work.invocations.provider_server.DRAIN_S", 0.0)
     settings = settings_for(nats_url, prefix)
     async with a_router(settings, write_policies(tmp_path)) as router:
         await register(router, an_entry(), an_entry("hasty", timeout_ms=500))

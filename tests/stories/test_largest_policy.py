@@ -9,9 +9,9 @@ from nats.aio.client import Client
 
 from router.contracts.version_record import make_record, record_bytes
 from router.delivery.buckets.live_bucket import SMALL
-from router.routing.policy import PolicyError
-from router.routing.policy.parse import MAX_POLICY_BYTES
-from router.routing.policy.sections import MOST_PROVIDERS
+from router.policies.model import PolicyError
+from router.policies.model.parse import MAX_POLICY_BYTES
+from router.policies.model.sections import MOST_PROVIDERS
 from tests.support.policy_buckets import a_policy_of, store_of
 from tests.support.requests import a_body
 from tests.support.service import a_router, settings_for

@@ -14,8 +14,8 @@ import pytest
 from nats.aio.client import Client
 
 from router.contracts.decision import Decision
-from router.routing.measurements import LearnedFigures
-from router.routing.policy import evaluate
+from router.policies.model import evaluate
+from router.policies.model.measurements import LearnedFigures
 from tests.support.cli import call_command
 from tests.support.paced_provider import PacedProvider
 from tests.support.policy import a_document, a_provider

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from nats.aio.client import Client
 
 from router import Agent, StepResult, Worker
-from router.app.inbox import InboxService
 from router.config import load
 from router.core.errors import Misconfigured
 from router.delivery.api import JetStream
+from router.mailbox.inbox_process import InboxService
 from tests.support.agents import an_agent, count_applied, is_empty, publish_commands, read_sent
 from tests.support.broker import Broker
 from tests.support.bus import QUICK, a_bus, an_envelope, read_bus_stream, run_consumer, wait_until_settled

@@ -12,7 +12,7 @@ from router.config import Settings
 from router.contracts.assignment_record import assignment_ack_key, read_assignment_ack
 from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
-from router.operations.deadletters import list_newest_first
+from router.operate.dead_letters import list_newest_first
 from tests.support.broker import Broker
 from tests.support.router_streams import AlertRecorder, read_assignments
 from tests.support.service import a_router, settings_for

@@ -10,7 +10,7 @@ from nats.aio.client import Client
 from router.config import Settings, load
 from router.delivery.api import JetStream
 from router.delivery.topology import Topology
-from router.operations.doctor import PartitionedSubject, collect, examine
+from router.operate.doctor import PartitionedSubject, collect, examine
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.deployed import DEPLOY

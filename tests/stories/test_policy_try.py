@@ -14,8 +14,8 @@ from nats.aio.client import Client
 from router.config import Settings
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
-from router.operations.admin.service import ADMIN
-from router.services.policy_store import PolicyStore
+from router.operate.admin.service import ADMIN
+from router.policies.store import PolicyStore
 from tests.support.breakers import end_provider_opening
 from tests.support.cli import CommandResult, router
 from tests.support.delivery import connected

@@ -10,7 +10,7 @@ from nats.aio.client import Client
 from router import Client as RouterClient
 from router.config import Settings
 from router.contracts.extension import RETRY_AFTER
-from router.routing.policy import limited_providers, rate_closure
+from router.policies.model import limited_providers, rate_closure
 from router.sdk.providers import InvocationFailed
 from tests.support.breakers import end_rate_limit
 from tests.support.policy import a_document, a_provider, a_rule

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client
 
-from router.routing.policy import shared_rates
+from router.policies.model import shared_rates
 from tests.support.policy import a_document, a_provider
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import Json, a_request, ask

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from nats.aio.client import Client
 
-from router.app import Ready, RouterService
 from router.delivery.listen import Listener
+from router.serve.assembly import Ready, RouterService
 from tests.support.service import POLICIES, settings_for
 from tests.support.stories import a_request, ask
 from tests.support.waiting import until

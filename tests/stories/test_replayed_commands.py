@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from router.agents.topology import AgentTopology
 from router.delivery.api import JetStream
 from router.delivery.topology import Topology, create
-from router.runtime.topology import AgentTopology
 from tests.support.agents import a_command, an_agent, count_applied, is_empty
 from tests.support.broker import Broker
 from tests.support.counting_agent import SUBJECT

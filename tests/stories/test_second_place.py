@@ -12,7 +12,7 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
-from router.operations.recovery import promotion
+from router.operate.recovery import promotion
 from router.sdk import StepResult, Worker
 from tests.support.pages import commands_of
 from tests.support.places import PAGE, Place, Places, client_at, is_mirrored, settings_at, two_places, type_command, type_commands

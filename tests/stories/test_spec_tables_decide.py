@@ -17,8 +17,8 @@ from router.contracts.pb.beamline.flow.v1.flow_pb2 import RouteDecision
 from router.contracts.provider import PROTOBUF
 from router.core.message import Message
 from router.core.outcome import Outcome
-from router.routing.decide.origin import build_overload_reply, read_origin
-from router.routing.decide.read import RequestLimits
+from router.decide.model.origin import build_overload_reply, read_origin
+from router.decide.model.read import RequestLimits
 from tests.support.observability import capture_log
 from tests.support.requests import GOOD_HEADERS, TRACEPARENT, a_body, a_protobuf, every_form
 from tests.support.router_streams import AlertRecorder, publish_result, read_stream

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from router import Agent, Client, Worker
-from router.app import RouterService
-from router.app.inbox import InboxService
-from router.app.mailbox import RelayService
 from router.config import load
 from router.core.errors import ConnectionStuck, NoRouter
 from router.delivery import stuck
 from router.delivery.first_connection import connect
 from router.delivery.reconnecting import ReconnectingClient
+from router.mailbox.inbox_process import InboxService
+from router.mailbox.relay_process import RelayService
 from router.sdk.bus import Bus
 from router.sdk.extension import ExtensionServer
 from router.sdk.samples.extensions.mask_payload import mask_payload
+from router.serve.assembly import RouterService
 from tests.support.broker import Broker
 from tests.support.bus import a_bus
 from tests.support.counting_agent import CountingAgent

@@ -3,8 +3,8 @@
 import pytest
 from nats.aio.client import Client
 
-from router.app import declare_topology
 from router.config import Settings
+from router.serve.assembly import declare_topology
 from tests.support.router_streams import FAST, AlertRecorder, a_result, publish_result, read_usage, results_are_settled
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import (

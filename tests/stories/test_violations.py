@@ -11,7 +11,8 @@ from nats.aio.client import Client
 from router.config import Settings
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
-from router.services import refused_requests, violation_events
+from router.operate.violations import events as violation_events
+from router.operate.violations import refused_requests
 from tests.support.router_streams import AlertRecorder, a_result, headers_of, read_stream
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import Inboxes, Json, a_request, is_settled, make_topology, read_metric, wrap_decide_handler

@@ -14,7 +14,7 @@ from typing import Any
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from router.routing.policy import PolicyFinder, RecordedDecision, reevaluate
+from router.policies.model import PolicyFinder, RecordedDecision, reevaluate
 from tests.support.paced_provider import PacedProvider
 from tests.support.patient_client import connect_patiently
 from tests.support.policy import a_document, a_provider

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 from nats.aio.client import Client
 
-from router.operations.admin.service import ADMIN
+from router.operate.admin.service import ADMIN
 
 Json = dict[str, Any]
 GET_DECISION = "beamline.router.v1.get_decision"

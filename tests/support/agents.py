@@ -12,16 +12,16 @@ from typing import Any
 
 from nats.aio.client import Client
 
+from router.agents.agent import AgentRuntime
+from router.agents.batch import BatchProcessor
+from router.agents.database import StoreFile
+from router.agents.outgoing import OutputRules
+from router.agents.publish_acks import PublishAckBuffer
+from router.agents.store import Store
+from router.agents.topology import AgentTopology
 from router.contracts.alert import Alert
 from router.core.message import Message
 from router.delivery.api import JetStream
-from router.runtime.agent import AgentRuntime
-from router.runtime.batch import BatchProcessor
-from router.runtime.database import StoreFile
-from router.runtime.outgoing import OutputRules
-from router.runtime.publish_acks import PublishAckBuffer
-from router.runtime.store import Store
-from router.runtime.topology import AgentTopology
 from tests.support.counting_agent import COUNTED, SUBJECT, CountingAgent
 from tests.support.delivery import connected
 from tests.support.kills import KilledProcess

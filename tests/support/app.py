@@ -5,9 +5,9 @@ from typing import Any
 
 from router.config import Settings
 from router.contracts.alert import WARNING, Alert
-from router.operations.observability import Metrics
-from router.services.alerts import Alerts
-from router.services.consumer_metrics import ConsumerMetrics
+from router.operate.alerts import Alerts
+from router.process.observability import Metrics
+from router.serve.consumer_metrics import ConsumerMetrics
 from tests.support.delivery import FakeConnection
 
 

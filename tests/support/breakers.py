@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from router.core.breakers import BreakerRegistry, BreakerRules, BreakerTransition, CallPermit, CircuitBreaker
 from router.core.clock import Clock, steady
-from router.routing.breakers import BreakerRegistry, BreakerRules, BreakerTransition, CallPermit, CircuitBreaker
-from router.routing.policy import LimitedProviders, LimitRules, Policy, PolicyTable, ProviderBreakers
+from router.policies.model import LimitedProviders, LimitRules, Policy, PolicyTable, ProviderBreakers
 from tests.support.policy import a_policy, a_provider
 
 PERMIT_S = 5.0

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from router.operations.embedded import server_binary
+from router.process.embedded import server_binary
 from tests.support.ports import free_port
 
 

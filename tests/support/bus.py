@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from router.bus import BusHandler
 from router.bus.consumer import DEFAULT_OPTIONS
+from router.bus.envelope_making import make_envelope
 from router.config import load
 from router.contracts.envelope import MessageEnvelope
-from router.contracts.envelope_making import make_envelope
 from router.core.errors import BrokerUnavailable
 from router.delivery.api import StoredMessage
 from router.delivery.stream_reader import open_reader

@@ -10,8 +10,8 @@ import orjson
 
 from router.config import Settings
 from router.console import ConsoleServer
-from router.console.pages import PAGES as SPECS
 from router.delivery.api import JetStream
+from router.shell.pages import PAGES as SPECS
 from tests.support.dead_letters import a_dead_letter, a_failed_message
 from tests.support.service import settings_for
 

@@ -15,16 +15,16 @@ from router.contracts.assignment import assignment_id_of
 from router.contracts.assignment_record import assignment_ack_bytes, assignment_ack_key, build_record, record_bytes
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
-from router.contracts.violation import ViolationEvent, violation_bytes, violation_subject
 from router.core.clock import now_ms
 from router.core.ids import key
 from router.core.outcome import Fault
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
 from router.delivery.connection import head_of
-from router.routing.extensions.entry import SUBJECT_PREFIXES
-from router.services.extension_store import ExtensionStore
-from router.services.policy_store import PolicyStore
+from router.extensions.model.entry import SUBJECT_PREFIXES
+from router.extensions.store import ExtensionStore
+from router.operate.violations.violation import ViolationEvent, violation_bytes, violation_subject
+from router.policies.store import PolicyStore
 from tests.support.dead_letters import a_failed_message, build_letter
 
 TENANTS = ("acme", "globex", "initech", "umbrella", "hooli", "stark", "wayne", "wonka")

@@ -10,9 +10,9 @@ from unittest.mock import Mock
 from starlette.routing import Route
 
 from router.console.mend import list_routes
-from router.console.mend.frame import MendFrame
-from router.console.pages import PAGES as SPECS
 from router.contracts.assignment import assignment_id_of
+from router.shell.mend.frame import MendFrame
+from router.shell.pages import PAGES as SPECS
 
 EXAMPLES = {
     "/dead-letters/{sequence}": "/dead-letters/1",

@@ -7,16 +7,16 @@ from pathlib import Path
 import orjson
 
 from router.config import Settings
-from router.contracts.figures_record import (
+from router.contracts.heartbeat import HEARTBEAT_SUBJECTS, MAX_INTERVAL_MS
+from router.core.clock import now_ms
+from router.delivery.api import JetStream
+from router.policies.model.measurements.figures_record import (
     FiguresRecord,
     MinuteRecord,
     ProviderFiguresRecord,
     figures_key,
     figures_record_bytes,
 )
-from router.contracts.heartbeat import HEARTBEAT_SUBJECTS, MAX_INTERVAL_MS
-from router.core.clock import now_ms
-from router.delivery.api import JetStream
 from tests.support.console_data import PROVIDERS, TENANTS
 from tests.support.lake_gold import Use, a_warehouse
 

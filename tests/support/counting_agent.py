@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from router.agents.adapter import Context, Outgoing
+from router.agents.envelope import Envelope
 from router.core.errors import Poison
-from router.runtime.adapter import Context, Outgoing
-from router.runtime.envelope import Envelope
 
 SUBJECT = "cmd.default.demo.witness.count"
 COUNTED = "evt.default.demo.witness.counted"
@@ -46,10 +46,10 @@ class CountingAgent:
 
 
 async def serve(url: str, store: str, max_deliver: int) -> None:
+    from router.agents.agent import AgentRuntime
+    from router.agents.topology import AgentTopology
     from router.delivery.api import JetStream
     from router.delivery.first_connection import connect
-    from router.runtime.agent import AgentRuntime
-    from router.runtime.topology import AgentTopology
 
     connection = await connect({"servers": [url]})
     runtime = AgentRuntime(CountingAgent(), Path(store), AgentTopology(ack_wait=SHORT_S, sweep=SHORT_S, max_deliver=max_deliver))
@@ -57,7 +57,7 @@ async def serve(url: str, store: str, max_deliver: int) -> None:
 
 
 if __name__ == "__main__":
-    from router.operations.observability import configure
+    from router.process.observability import configure
 
     configure("error")
     asyncio.run(serve(os.environ["ROUTER_NATS__URL"], sys.argv[2], int(sys.argv[4])))

@@ -12,11 +12,12 @@ import sys
 from collections.abc import Awaitable
 from pathlib import Path
 
-from router.app import RouterService, decide_subscription
-from router.app.app_context import AppContext
 from router.config import load
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
+from router.serve import decide_subscription
+from router.serve.app_context import AppContext
+from router.serve.assembly import RouterService
 from tests.support.service import RouterProcess
 
 FATAL = "fatal"

@@ -11,9 +11,9 @@ from router.core.outcome import Fault
 from router.delivery.api import JetStream, StoredMessage
 from router.delivery.storing import open_publisher
 from router.delivery.stream_reader import open_reader
-from router.operations.deadletters import ReplayReport, read_by_filter, read_by_sequence, replay
-from router.operations.deadletters.journal import ReplayJournal, prove
-from router.operations.deadletters.original import REPLAY_RUN
+from router.operate.dead_letters import ReplayReport, read_by_filter, read_by_sequence, replay
+from router.operate.dead_letters.journal import ReplayJournal, prove
+from router.operate.dead_letters.original import REPLAY_RUN
 from tests.support.waiting import until
 
 STORED = "2026-01-02T03:04:05.123456789Z"

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Mapping
 
+from router.budgets.model.reserving import Charge
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.core.clock import wall
-from router.routing.budgets.reserving import Charge
-from router.routing.decide import AssignmentPusher, DecideHandler, PushRules
-from router.routing.decide.push import AssignmentBucket
-from router.routing.extensions import ExtensionRegistry, Invoker, NullCaller, PipelineRunner
-from router.routing.extensions.ports import NULL_METER
-from router.routing.measurements import NO_FIGURES
-from router.routing.policy import NO_STATES, Policy, PolicyFinder, evaluate
+from router.decide.model import AssignmentPusher, DecideHandler, PushRules
+from router.decide.model.push import AssignmentBucket
+from router.extensions.model import ExtensionRegistry, Invoker, NullCaller, PipelineRunner
+from router.extensions.model.ports import NULL_METER
+from router.policies.model import NO_STATES, Policy, PolicyFinder, evaluate
+from router.policies.model.measurements import NO_FIGURES
 
 
 class UncountedCanaries:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from router.config import Settings, load
-from router.operations.embedded import server_binary
+from router.process.embedded import server_binary
 from tests.support.deployed import DEPLOY, TOML, inbox_of, write_keys
 
 NATS = DEPLOY / "nats"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from router.delivery.topology import ConsumerSpec, StreamSpec
-from router.operations.doctor import ConsumerFacts, Facts, Finding, PartitionFacts, ServerFacts, StreamFacts, SyncMode, examine
+from router.operate.doctor import ConsumerFacts, Facts, Finding, PartitionFacts, ServerFacts, StreamFacts, SyncMode, examine
 
 NOW = 1_000_000.0
 MIB = 1 << 20

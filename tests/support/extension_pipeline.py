@@ -12,7 +12,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from router.config import Settings
-from router.routing.extensions import subject_of
+from router.extensions.model import subject_of
 from tests.support.policy import a_document
 from tests.support.registry import an_entry
 from tests.support.service import Running, a_router, settings_for

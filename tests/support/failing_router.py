@@ -18,12 +18,13 @@ from typing import Any
 
 import orjson
 
-from router.app import RouterService, decide_subscription, subscriptions
 from router.config import load
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
-from router.services.violation_windows import BrokenContract
-from router.services.violations import Violations
+from router.operate.violations.violations import Violations
+from router.operate.violations.windows import BrokenContract
+from router.serve import decide_subscription, subscriptions
+from router.serve.assembly import RouterService
 from tests.support.kills import KilledProcess
 
 BEGUN, VIOLATED = "begun", "violated"

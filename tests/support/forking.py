@@ -26,13 +26,13 @@ from threading import Lock
 from router.core import crashpoints
 
 IMPORTED = (
-    "router.app",
-    "router.operations.fleet",
-    "router.app.mailbox",
+    "router.serve.assembly",
+    "router.serve.fleet",
+    "router.mailbox.relay_process",
     "router.bus",
     "router.cli.app",
-    "router.cli.serve",
-    "router.runtime.agent",
+    "router.serve.commands.serve",
+    "router.agents.agent",
     "tests.support.kills",
 )
 ROOT = Path(__file__).parents[2]

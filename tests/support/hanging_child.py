@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
-from router.operations.fleet import child
+from router.serve.fleet import child
 
 FLAG = Path(sys.argv[1])
 

@@ -35,7 +35,7 @@ from router.mailbox.inbox.stale_row_scan import StaleRowScan, StaleRowScanRules
 from router.mailbox.inbox.transactional_strategy import Handler
 from router.mailbox.postgres import Database, DatabaseConfig, Driver
 from router.mailbox.streams import events_stream
-from router.operations.supervision import supervise
+from router.process.supervision import supervise
 from tests.support.broker import Broker
 from tests.support.made_anew import create_streams
 from tests.support.patient_client import connect_patiently

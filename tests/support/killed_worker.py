@@ -5,8 +5,8 @@ import asyncio
 import orjson
 
 from router import ExecAssignment, StepResult, Worker
-from router.cli.worker import make_places
 from router.config import load
+from router.work.commands.worker import make_places
 from tests.support.kills import KilledProcess
 
 READY = "worker.ready"

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from router.contracts.decision import Decision, Refusal
 from router.contracts.failure_class import PROVIDER, FailureClass
 from router.contracts.request import RouteRequest
-from router.routing.measurements import LearnedFigures, Measurements
-from router.routing.policy import PROBE, Policy, evaluate
+from router.policies.model import PROBE, Policy, evaluate
+from router.policies.model.measurements import LearnedFigures, Measurements
 from tests.support.breakers import FrozenClocks
 from tests.support.policy import a_request
 

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager, contextmanager
 import structlog
 from prometheus_client.parser import text_string_to_metric_families
 
-from router.operations.observability import HttpServer, MetricRegistry, Readiness, logs, render
-from router.operations.observability.http import ReadPage, read_no_page
+from router.process.observability import HttpServer, MetricRegistry, Readiness, logs, render
+from router.process.observability.http import ReadPage, read_no_page
 
 
 class LogLines:

@@ -10,9 +10,9 @@ from router.contracts.decision import Decision, Refusal
 from router.contracts.extension import DEADLINE, read_validator_answer
 from router.contracts.request import RouteRequest
 from router.core.errors import CallTimeout, RouterError
-from router.routing.extensions import ExtensionRegistry, HealthTracker, Invoker, PipelineResult, PipelineRunner, parse_entry
-from router.routing.extensions.invoke import ExtensionCall
-from router.routing.policy import Policy, evaluate
+from router.extensions.model import ExtensionRegistry, HealthTracker, Invoker, PipelineResult, PipelineRunner, parse_entry
+from router.extensions.model.invoke import ExtensionCall
+from router.policies.model import Policy, evaluate
 from tests.support.breakers import a_registry
 from tests.support.policy import a_policy, a_request
 

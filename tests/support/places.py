@@ -13,8 +13,8 @@ from pathlib import Path
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
-from router.app.recovery_order import list_in_order
 from router.config import Settings, load
+from router.operate.recovery.recovery_order import list_in_order
 from tests.faults.proxy import Proxy
 from tests.support.broker import Broker
 from tests.support.cli import CommandResult, call_command_async

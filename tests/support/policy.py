@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from router.contracts.decision import Decision, Refusal
 from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
-from router.routing.policy import NO_STATES, Policy, PolicyError, ProviderState, evaluate, parse_policy
+from router.policies.model import NO_STATES, Policy, PolicyError, ProviderState, evaluate, parse_policy
 
 
 def a_document(*providers: Mapping[str, object], **sections: object) -> dict[str, object]:

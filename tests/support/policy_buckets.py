@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from router.config import Settings
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
-from router.routing.policy import PolicyTable
-from router.services.live_policies import LivePolicies
-from router.services.policy_store import PolicyStore
+from router.policies.live import LivePolicies
+from router.policies.model import PolicyTable
+from router.policies.store import PolicyStore
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.delivery import connected
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from router.budgets.model.prices import parse_price
+from router.budgets.prices.store import PriceStore
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
-from router.routing.prices import parse_price
-from router.services.price_store import PriceStore
 from tests.support.delivery import connected
 from tests.support.service import Running
 from tests.support.waiting import until

@@ -12,8 +12,8 @@ from nats.aio.msg import Msg
 from router.contracts.provider_chunk import StreamChunk
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
+from router.extensions.store import ExtensionStore
 from router.sdk.providers import InvocationFailed
-from router.services.extension_store import ExtensionStore
 from tests.support.delivery import connected
 from tests.support.service import Running
 from tests.support.waiting import until

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from router.routing.extensions import EntryError, ExtensionRegistry, Route, parse_entry, subject_of
+from router.extensions.model import EntryError, ExtensionRegistry, Route, parse_entry, subject_of
 
 Document = dict[str, Any]
 

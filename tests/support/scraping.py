@@ -10,16 +10,16 @@ from typing import Any
 from nats.aio.client import Client
 from prometheus_client.parser import text_string_to_metric_families
 
-from router.app import RouterService
-from router.app.inbox import InboxService
-from router.app.mailbox import RelayService
 from router.config import load
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
 from router.delivery.topology import Topology
-from router.operations.deadletters.original import REPLAY_RUN
+from router.mailbox.inbox_process import InboxService
+from router.mailbox.relay_process import RelayService
+from router.operate.dead_letters.original import REPLAY_RUN
 from router.sdk.agent import Agent
+from router.serve.assembly import RouterService
 from tests.support.agents import a_command
 from tests.support.counting_agent import SUBJECT as COUNT
 from tests.support.counting_agent import CountingAgent

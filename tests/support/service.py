@@ -8,10 +8,10 @@ import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
-from router.app import Ready, RouterService
-from router.app.joined_subscription import JoinedSubscription
-from router.app.subscriptions import JOINED
 from router.config import Settings, load
+from router.serve.assembly import Ready, RouterService
+from router.serve.joined_subscription import JoinedSubscription
+from router.serve.subscriptions import JOINED
 from tests.support.forking import ForkedProgram, fork_server
 
 STREAMS = ("decide", "results", "acks", "assignments", "usage", "dlq", "violations", "held")

@@ -15,13 +15,14 @@ from nats.js.errors import NotFoundError
 from nats.js.kv import KeyValue
 from prometheus_client.parser import text_string_to_metric_families
 
-from router.app import decide_subscription, declare_topology
 from router.config import Settings
 from router.core.ack_subject import parse_ack_subject
 from router.core.outcome import Handler
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
+from router.serve import decide_subscription
+from router.serve.assembly import declare_topology
 from tests.support.made_anew import retry_while_removed
 from tests.support.requests import a_body
 from tests.support.waiting import until

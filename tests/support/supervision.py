@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from router.operations.supervision import Child, Restart, Supervisor, supervise
+from router.process.supervision import Child, Restart, Supervisor, supervise
 
 
 @asynccontextmanager

@@ -11,8 +11,8 @@ printing     tables for people, JSON lines for programs
 
 from __future__ import annotations
 
-from router.cli import exit_codes
-from router.cli.command import CommandSession, command, skip_settings
+from router.shell import exit_codes
+from router.shell.command_frame import CommandSession, command, skip_settings
 
 __all__ = ["demo"]
 
@@ -29,7 +29,7 @@ async def demo(session: CommandSession) -> int:
     from router.cli.demo.environment import open_environment
     from router.cli.demo.printing import DemoPrinter
     from router.cli.demo.requests import check_counters
-    from router.operations.observability import configure
+    from router.process.observability import configure
 
     telling = DemoPrinter(as_json=session.as_json)
     configure("error")

@@ -14,17 +14,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.request import urlopen
 
-from router.app import Ready, RouterService
 from router.cli.demo.recorder import SEEN_WITHIN_S, MessageRecorder, record_messages
 from router.cli.demo.requests import Counters, DemoCall, DemoRequest
 from router.cli.demo.round_trip import DemoSubjects
-from router.cli.serve import find_samples
-from router.cli.session import open_jetstream
-from router.cli.worker import make_places
 from router.config import Settings, load
 from router.delivery.api import JetStream
-from router.delivery.buckets.assignments import find_assignment
-from router.operations.deadletters import (
+from router.operate.dead_letters import (
     DeadLetter,
     DeadLetterFilter,
     ReplayOptions,
@@ -34,10 +29,15 @@ from router.operations.deadletters import (
     replay,
     show,
 )
-from router.operations.embedded import EmbeddedServer
+from router.process.embedded import EmbeddedServer
 from router.sdk import Answer, Client, Worker
 from router.sdk.background import poll, run_in_background
 from router.sdk.echo import Echo
+from router.serve.assembly import Ready, RouterService
+from router.serve.commands.serve import find_samples
+from router.shell.session import open_jetstream
+from router.work.assignments import find_assignment
+from router.work.commands.worker import make_places
 
 READY_WITHIN_S = 60.0  # of a busy machine
 CONNECTED_WITHIN_MS = 15_000

@@ -9,13 +9,13 @@ from typing import Any
 import orjson
 from rich.text import Text
 
-from router.app import Ready
-from router.cli.dead_letter import print_dead_letter
 from router.cli.demo.recorder import ObservedMessage
 from router.cli.demo.requests import Counters, DemoCall
-from router.cli.exit_codes import complain
-from router.cli.output import build_table, open_console, print_event
-from router.operations.deadletters import DeadLetter, as_fields
+from router.operate.commands.dead_letters.dead_letter import print_dead_letter
+from router.operate.dead_letters import DeadLetter, as_fields
+from router.serve.assembly import Ready
+from router.shell.exit_codes import complain
+from router.shell.output import build_table, open_console, print_event
 
 _LABEL = re.compile(r'(\w{1,100})="([^"]*)"')
 

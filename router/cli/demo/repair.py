@@ -10,7 +10,7 @@ import orjson
 from router.cli.demo.recorder import MessageRecorder, ObservedMessage
 from router.cli.demo.round_trip import DemoSubjects, describe_outcome
 from router.core.outcome import VALIDATION_FAILED
-from router.operations.deadletters import DeadLetter, ReplayReport
+from router.operate.dead_letters import DeadLetter, ReplayReport
 
 # A worker with a mistake: it sends "done" where the contract says success.
 _RESULT: dict[str, Any] = {

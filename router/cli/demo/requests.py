@@ -11,7 +11,7 @@ from msgspec import Struct
 from router.contracts.decision import INVALID_REQUEST, POLICY_NOT_FOUND
 from router.contracts.pb.beamline.flow.v1.flow_pb2 import Message, RouteRequest
 from router.core.outcome import VALIDATION_FAILED
-from router.operations.deadletters import DeadLetter
+from router.operate.dead_letters import DeadLetter
 from router.sdk import Answer
 
 Counters = Mapping[str, float]  # a series as Prometheus writes it -> its value

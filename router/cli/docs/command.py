@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import exit_codes
-from router.cli.command import CommandSession, command, skip_settings
-from router.cli.open_browser import open_browser
-from router.cli.output import announce_event, open_console
+from router.shell import exit_codes
+from router.shell.command_frame import CommandSession, command, skip_settings
+from router.shell.open_browser import open_browser
+from router.shell.output import announce_event, open_console
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,8 +40,8 @@ async def docs(
         return exit_codes.refuse("the pages are not installed with this package")
     if page is None:
         from router.cli.docs.site import build_site
-        from router.cli.signals import run_until_signal
-        from router.operations.observability.http import serve_application
+        from router.process.observability.http import serve_application
+        from router.shell.signals import run_until_signal
 
         announce = partial(_announce, has_browser=not no_browser)
         return await run_until_signal(serve_application(build_site(library), HOST, http_port, announce))

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from router.cli.exit_codes import complain
-from router.operations.child_process import die_with, stop_process
+from router.process.child_process import die_with, stop_process
+from router.shell.exit_codes import complain
 
 Event = Mapping[str, Any]  # a JSON line that a serving command prints for programs
 

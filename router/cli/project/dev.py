@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from router.cli import exit_codes
-from router.cli.command import CommandSession, command, skip_settings
-from router.cli.output import printable
 from router.core.errors import Misconfigured
+from router.shell import exit_codes
+from router.shell.command_frame import CommandSession, command, skip_settings
+from router.shell.output import printable
 
 HERE = Path()
 Directory = Annotated[Path, typer.Argument(metavar="[DIR]", help="The project; `router init` makes one.", exists=True, file_okay=False)]
@@ -34,8 +34,8 @@ async def dev(
     Example:  router dev
     """
     from router.cli.project.dev_server import DevServer
-    from router.cli.signals import run_until_signal
-    from router.operations.embedded import server_binary
+    from router.process.embedded import server_binary
+    from router.shell.signals import run_until_signal
 
     if not any((directory / name).exists() for name in OWN_FILES):
         raise Misconfigured("DIR", f"none of {', '.join(OWN_FILES)} is there; `router init NAME` makes a project")
@@ -47,7 +47,7 @@ async def dev(
 
 
 def _find_console() -> bool:
-    from router.cli.serve_console import require_console
+    from router.serve.commands.serve_console import require_console
 
     try:
         require_console()

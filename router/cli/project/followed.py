@@ -8,10 +8,10 @@ from contextlib import suppress
 
 import orjson
 
-from router.cli.extension.health import HEALTH_SUBJECT
 from router.core.errors import RouterError
 from router.delivery.connection import Connection
-from router.operations.admin.broadcast import request_one
+from router.extensions.commands.health import HEALTH_SUBJECT
+from router.operate.admin.broadcast import request_one
 from router.sdk.connect import open_connection
 
 FOLLOWED_WITHIN_S = 3.0

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from router.cli.command import CommandSession, command, skip_settings
-from router.cli.output import print_json
 from router.core.errors import Misconfigured
+from router.shell.command_frame import CommandSession, command, skip_settings
+from router.shell.output import print_json
 
 TEMPLATE = Path(__file__).parent / "template"
 ENDING = ".in"  # they are no files of the package: neither its linters nor pytest take them for some

@@ -12,6 +12,6 @@ Rule: docs/how-to/console.md#mend.
 """
 
 from router.console.mend.routes import list_routes
-from router.console.mend.runs import MendRuns
+from router.shell.mend.runs import MendRuns
 
 __all__ = ["MendRuns", "list_routes"]

@@ -8,20 +8,20 @@ from collections.abc import AsyncIterator, Callable
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
-from router.console.access import Access
-from router.console.access.scope import describe_limit
 from router.console.events import answer_with_events
-from router.console.mend.dead_letters import build_options
-from router.console.mend.frame import MendFrame
-from router.console.mend.runs import MendRun
-from router.console.page import PageNotFound
-from router.console.pages import PAGES
-from router.console.rendering import render
 from router.contracts.codec import require_foreign_value
 from router.contracts.json_layout import indent
 from router.contracts.malformed import Malformed
 from router.core.errors import RouterError, describe_causes
-from router.operations.deadletters import NotReplayed, original_of, show
+from router.operate.dead_letters import NotReplayed, original_of, show
+from router.operate.dead_letters.mend import build_options
+from router.shell.access import Access
+from router.shell.access.scope import describe_limit
+from router.shell.mend.frame import MendFrame
+from router.shell.mend.runs import MendRun
+from router.shell.page_data import PageNotFound
+from router.shell.pages import PAGES
+from router.shell.rendering import render
 
 MAX_EDITED_BYTES = 262_144
 MAX_FOLLOWERS = 16

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from starlette.routing import Route
 
-from router.console.mend import dead_letters, extensions, policies
-from router.console.mend.frame import MendFrame
 from router.console.mend.pages import MendPages
+from router.extensions import mend as extensions
+from router.operate.dead_letters import mend as dead_letters
+from router.policies import mend as policies
+from router.shell.mend.frame import MendFrame
 
 FORMS = {
     "/dead-letters/replay": dead_letters.replay_chosen,

@@ -24,7 +24,7 @@ from router.delivery.buckets.documents import DocumentBucket
 from router.delivery.buckets.entries import BucketEntry, DeletedKey
 from router.delivery.buckets.mirror import BucketMirror
 from router.delivery.shared_info import SharedInfo
-from router.operations.observability import ReadinessCheck, logs
+from router.process.observability import ReadinessCheck, logs
 
 log = logs.logger(__name__)
 

@@ -29,7 +29,7 @@ from router.delivery.buckets.entries import BucketEntry, DeletedKey
 from router.delivery.buckets.watcher import RARE_HEARTBEAT_S, BucketState, KvWatcher, read_state
 from router.delivery.retry_timer import RetryTimer
 from router.delivery.shared_info import SharedInfo
-from router.operations.observability import ReadinessCheck, events, logs
+from router.process.observability import ReadinessCheck, events, logs
 
 log = logs.logger(__name__)
 

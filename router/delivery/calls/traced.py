@@ -8,7 +8,7 @@ from typing import Protocol
 
 from router.contracts.headers import TRACEPARENT
 from router.delivery.calls.request_reply import ServiceReply
-from router.operations.observability.tracing import Tracing, find_tracing
+from router.process.observability.tracing import Tracing, find_tracing
 
 _LINE = re.compile(rb"(?<=\r\n)traceparent: ([^\r]*)\r\n")
 

@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
+from router.budgets.model.reservation import RESERVATION_HEADER, read_reservation
+from router.budgets.sums import BudgetSum
 from router.contracts.money import format_nanos
-from router.contracts.reservation import RESERVATION_HEADER, read_reservation
 from router.lake.files import read_files
 from router.lake.reconcile.checks import ReconcileCheck, name_first
 from router.lake.reconcile.exact import sum_exactly
@@ -28,7 +29,6 @@ from router.lake.reconcile.shuffle import Sent, run_comparison, split_rows
 from router.lake.reconcile.snapshot import WarehouseSnapshot
 from router.lake.warehouse import DataFile
 from router.lake.warehouse.storage import Storage
-from router.services.budget_sums import BudgetSum
 
 BUDGETS_CHECK = "budgets settled = silver"
 MICROS = 1_000_000

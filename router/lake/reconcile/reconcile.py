@@ -18,9 +18,9 @@ from router.lake.reconcile.sums import check_sums
 from router.lake.warehouse import Warehouse
 
 if TYPE_CHECKING:
+    from router.budgets.sums import BudgetSum
     from router.lake.reconcile.results import ResultStreams
     from router.lake.reconcile.stream import OpenStream
-    from router.services.budget_sums import BudgetSum
 
 
 def reconcile(

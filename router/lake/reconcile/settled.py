@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from router.budgets.sums import BudgetSum, read_budget_sums
 from router.lake.source.broker import Broker
 from router.lake.source.options import SourceOptions
-from router.services.budget_sums import BudgetSum, read_budget_sums
 
 
 def read_sums(options: SourceOptions, budgets: str, spent: str) -> list[BudgetSum]:

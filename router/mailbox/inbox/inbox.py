@@ -37,7 +37,7 @@ from router.mailbox.inbox.stale_row_scan import StaleRowScan, StaleRowScanRules
 from router.mailbox.inbox.status_writer import InboxStatusWriter
 from router.mailbox.inbox.transactional_strategy import Handler, TransactionalStrategy
 from router.mailbox.postgres import Database
-from router.operations.supervision import Child, Helper, Intensity, Strategy, Supervisor
+from router.process.supervision import Child, Helper, Intensity, Strategy, Supervisor
 
 DRAIN = Deadlines(10.0, 15.0)
 # An advisory is never given up. Its message may take its handler's time, and delays no other. With those that come again they are at most

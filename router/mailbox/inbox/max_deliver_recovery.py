@@ -34,7 +34,7 @@ from router.mailbox.inbox.process import build_dead_mark
 from router.mailbox.inbox.rules import InboxRules
 from router.mailbox.inbox.status_writer import InboxStatusWriter
 from router.mailbox.postgres import Database
-from router.operations.observability import events, logs
+from router.process.observability import events, logs
 
 log = logs.logger(__name__)
 

@@ -16,7 +16,7 @@ from router.mailbox.inbox.event import message_id_of
 from router.mailbox.inbox.max_deliver_recovery import PROCESSED, STRANDED
 from router.mailbox.inbox.process import build_dead_mark
 from router.mailbox.inbox.status_writer import InboxStatusWriter
-from router.operations.observability import LogRateLimit, events, logs
+from router.process.observability import LogRateLimit, events, logs
 
 log = logs.logger(__name__)
 

@@ -17,7 +17,7 @@ from router.core.errors import RouterError
 from router.delivery.api import JetStream
 from router.delivery.topology import NANOS_PER_S
 from router.mailbox.postgres import Database
-from router.operations.observability import events, logs
+from router.process.observability import events, logs
 
 log = logs.logger(__name__)
 

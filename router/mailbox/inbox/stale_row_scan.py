@@ -32,7 +32,7 @@ from router.mailbox.inbox.adapter import PostgresInboxAdapter
 from router.mailbox.inbox.event import message_id_of
 from router.mailbox.inbox.max_deliver_recovery import InboxMaxDeliverRecovery
 from router.mailbox.postgres import Database
-from router.operations.observability import events, logs
+from router.process.observability import events, logs
 
 log = logs.logger(__name__)
 

@@ -25,7 +25,7 @@ from router.delivery.api import JetStream
 from router.mailbox.outbox.broker_loss import SELECT_NEWEST, PublishAckRow, StreamSnapshot, read_stream_snapshot, reset_rows
 from router.mailbox.outbox.missing import find_missing
 from router.mailbox.postgres import Database
-from router.operations.observability import events, logs
+from router.process.observability import events, logs
 
 log = logs.logger(__name__)
 

@@ -33,7 +33,7 @@ from router.mailbox.outbox.nats_publisher import NatsJetStreamPublisher, open_na
 from router.mailbox.outbox.relay_batch import RelayBatch, RelayReport
 from router.mailbox.outbox.repository import PARTITIONS, PostgresOutboxAdapter
 from router.mailbox.postgres import Database
-from router.operations.observability import events, logs
+from router.process.observability import events, logs
 
 log = logs.logger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from router.mailbox.postgres import Database, Session
-from router.operations.observability import events, logs
+from router.process.observability import events, logs
 
 log = logs.logger(__name__)
 

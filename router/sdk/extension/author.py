@@ -17,8 +17,8 @@ from typing import Any
 from router.core import ids
 from router.core.errors import Misconfigured
 from router.core.signatures import is_async_callable
-from router.routing.extensions.entry import POST, PRE, PROVIDER, VALIDATOR, subject_of
-from router.routing.extensions.parse import RESERVED_PROVIDER
+from router.extensions.model.entry import POST, PRE, PROVIDER, VALIDATOR, subject_of
+from router.extensions.model.parse import RESERVED_PROVIDER
 
 Function = Callable[[Any], Any]
 

@@ -18,7 +18,7 @@ from router.contracts.extension import DEADLINE, read_processor_answer, read_val
 from router.contracts.provider_call import read_answer
 from router.contracts.raw_json import RawJson, prompt_of, write_payload
 from router.core.errors import RouterError
-from router.routing.extensions.entry import PROVIDER, VALIDATOR
+from router.extensions.model.entry import PROVIDER, VALIDATOR
 
 CONCURRENT_CALLS = 16
 CHECK_TENANT = "contract-check"

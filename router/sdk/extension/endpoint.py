@@ -9,10 +9,10 @@ import orjson
 from nats.micro import add_service
 from nats.micro.service import Service
 
-from router.contracts.shapes import build_shapes
 from router.delivery.calls.micro_endpoint import MicroEndpoint, OnRequest
 from router.delivery.connection import Connection
-from router.routing.extensions.entry import PROVIDER, VALIDATOR
+from router.extensions.model.entry import PROVIDER, VALIDATOR
+from router.operate.catalogue import build_shapes
 from router.sdk.extension.author import Extension
 
 _NUMBERED = re.compile(r"v?(\d{1,9})")

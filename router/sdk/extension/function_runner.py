@@ -16,9 +16,9 @@ from typing import Any
 
 from router.core.clock import steady
 from router.core.handler_exit import is_cancelled, is_from_outside, text_of
-from router.operations.observability import LogRateLimit, events, logs
-from router.routing.extensions.entry import POST, PRE, PROVIDER, VALIDATOR
-from router.routing.extensions.failure import REQUESTS
+from router.extensions.model.entry import POST, PRE, PROVIDER, VALIDATOR
+from router.extensions.model.failure import REQUESTS
+from router.process.observability import LogRateLimit, events, logs
 from router.sdk.extension.author import Extension
 from router.sdk.extension.provider_io import Output, encode_output, join_pieces, last_piece, piece_of, read_invocation
 from router.sdk.extension.replies import build_stopping_error

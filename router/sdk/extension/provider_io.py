@@ -20,7 +20,7 @@ from router.contracts.provider_chunk import StreamChunk, chunk_bytes, strings
 from router.contracts.raw_json import RawJson, has_endless_number, read_around_payload
 from router.contracts.told_usage import MAX_COST, MAX_TOKENS
 from router.core.ids import is_opaque, is_token
-from router.routing.extensions.failure import find_fault
+from router.extensions.model.failure import find_fault
 from router.sdk.extension.request import MAX_REQUEST_BYTES, NO_HEADERS, check_size, refuse, tenant, trace
 from router.sdk.extension.response import check_metadata, encode, raise_invalid, require_fit
 from router.sdk.extension.results import NOTHING, RequestFailed

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 
-from router.operations.observability import tracing as spans
+from router.process.observability import tracing as spans
 from router.sdk.extension.author import Extension
 from router.sdk.extension.results import RequestFailed
 

@@ -16,13 +16,12 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from router.app import Ready, RouterService
 from router.config import Settings, load
 from router.contracts.usage import UsageEvent
 from router.delivery.api import JetStream
 from router.delivery.stream_reader import open_reader
-from router.operations.deadletters import DeadLetter, DeadLetterFilter, list_newest_first
-from router.operations.embedded import EmbeddedServer
+from router.operate.dead_letters import DeadLetter, DeadLetterFilter, list_newest_first
+from router.process.embedded import EmbeddedServer
 from router.sdk.answer import Answer
 from router.sdk.assignments import WorkerTopology
 from router.sdk.background import poll, run_in_background
@@ -32,6 +31,7 @@ from router.sdk.extension import Extension, ExtensionServer
 from router.sdk.step import Handler
 from router.sdk.testing.background_loop import BackgroundLoop
 from router.sdk.worker import Worker
+from router.serve.assembly import Ready, RouterService
 
 T = TypeVar("T")
 

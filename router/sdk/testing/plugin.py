@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture(name="router_policies")
 def find_policies() -> Path:
     """The directory of policies that `embedded_router` begins with; the package's samples, unless you define it."""
-    from router.services.policy_seed import SAMPLE_POLICIES
+    from router.policies.seed import SAMPLE_POLICIES
 
     return SAMPLE_POLICIES
 

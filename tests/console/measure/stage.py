@@ -12,8 +12,8 @@ import httpx2
 from msgspec import Struct
 
 from router import Client
-from router.app.connect import connect_by
 from router.config import load
+from router.config.connect import connect_by
 from router.delivery.api import JetStream
 from tests.support.broker import Broker
 from tests.support.cli import COMMAND, clean_environment, serve_router

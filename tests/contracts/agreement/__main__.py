@@ -8,7 +8,7 @@ from itertools import islice
 
 import orjson
 
-from router.contracts.shapes import MessageShape, build_shapes
+from router.operate.catalogue import MessageShape, build_shapes
 from tests.contracts.agreement.compare import find_disagreements, validator_of
 from tests.contracts.agreement.readers import READERS
 from tests.contracts.agreement.written import WRITERS

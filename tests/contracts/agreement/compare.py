@@ -6,7 +6,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from router.contracts.shapes import MessageShape
+from router.operate.catalogue import MessageShape
 from tests.contracts.agreement.generate import generate
 from tests.contracts.agreement.readers import is_readable
 

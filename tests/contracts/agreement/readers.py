@@ -19,7 +19,7 @@ from router.contracts.worker import WorkerMessageLimits
 from router.core.errors import Poison, RouterError
 from router.core.message import Message
 from router.core.outcome import Fault
-from router.routing.decide.read import read as read_decide
+from router.decide.model.read import read as read_decide
 from tests.support.requests import a_message
 
 STORED_NS = 1_700_000_000_000_000_000

@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 import pytest
 
-from router.cli.contract.readers import build_readers
 from router.config import Settings
 from router.contracts.envelope import envelope_bytes
-from router.contracts.shapes import RECEIVED, SENT, MessageShape, ShapeLimits, build_shapes
 from router.contracts.shapes.fields import list_fields
+from router.operate.catalogue import RECEIVED, SENT, MessageShape, ShapeLimits, build_shapes
+from router.serve.contract.commands.readers import build_readers
 from tests.contracts.agreement.compare import find_disagreements, validator_of
 from tests.contracts.agreement.readers import READERS, is_readable
 from tests.contracts.agreement.written import WRITERS

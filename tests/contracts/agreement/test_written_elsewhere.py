@@ -11,10 +11,10 @@ import pytest
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.plain_worker import decode_plain, decode_result
-from router.contracts.shapes import build_shapes
 from router.contracts.worker import DEFAULT_LIMITS
 from router.core.outcome import Fault
-from router.routing.extensions.entry import VALIDATOR
+from router.extensions.model.entry import VALIDATOR
+from router.operate.catalogue import build_shapes
 from router.sdk.attempts import AttemptsResult
 from router.sdk.client import _body
 from router.sdk.extension import Extension

@@ -18,8 +18,8 @@ from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
 from router.core.ids import key
 from router.delivery.api import JetStream
-from router.delivery.buckets.assignments import UNACKNOWLEDGED, find_assignment, list_assignments
 from router.delivery.topology import Topology, bucket, create
+from router.work.assignments import UNACKNOWLEDGED, find_assignment, list_assignments
 from tests.support.delivery import connected
 
 DECISION = Decision("openai", "weighted", 50, 800, 0.01, {"policy_id": "default", "policy_version": "1"})

@@ -13,7 +13,7 @@ from router.delivery.api import JetStream
 from router.delivery.buckets.entries import BucketEntry
 from router.delivery.buckets.live_bucket import MAX_SHOWN, SMALL, LiveBucket
 from router.delivery.connection import Connection
-from router.operations.observability import events
+from router.process.observability import events
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.observability import capture_log
 from tests.support.supervision import run_children

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import nats.errors
 from nats.aio.client import Client
 
-from router.app import declare_topology
 from router.config import load
+from router.serve.assembly import declare_topology
 from tests.faults.cluster.servers import Servers, is_current, number_of
 from tests.faults.quiet import WORKERS
 

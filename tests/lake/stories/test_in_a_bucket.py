@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from router.cli import exit_codes
+from router.shell import exit_codes
 from tests.support.broker import Broker
 from tests.support.cli import call_command, router
 from tests.support.kills import KillPlan

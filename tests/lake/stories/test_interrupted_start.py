@@ -14,7 +14,7 @@ from tests.support.waiting import until
 START = """
 import threading
 import typer
-from router.cli import exit_codes
+from router.shell import exit_codes
 from router.lake.session import create_session
 try:
     with exit_codes.report_errors():

@@ -8,7 +8,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router.delivery.connection import Connection
-from router.operations.admin.broadcast import PING, QUIET_S, request_from_all
+from router.operate.admin.broadcast import PING, QUIET_S, request_from_all
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.patient_client import connect_patiently

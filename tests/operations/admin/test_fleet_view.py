@@ -1,6 +1,6 @@
 """Lines of several nodes put together: what adds up, what is the worst, and what a node has to tell."""
 
-from router.operations.admin.fleet_view import merge, merge_breakers, merge_health, node_ids
+from router.extensions.fleet_view import merge, merge_breakers, merge_health, node_ids
 
 QUIET = {
     **{"extension_id": "guard", "status": "healthy", "success_rate": 1.0, "success_count": 0, "failure_count": 0, "avg_latency_ms": 0.0},

@@ -2,8 +2,8 @@
 
 import pytest
 
-from router.operations.admin.key_guesses import KeyGuesses
-from router.operations.admin.proof import VALID_MS, Proofs
+from router.operate.admin.key_guesses import KeyGuesses
+from router.operate.admin.proof import VALID_MS, Proofs
 
 
 class Still:

@@ -8,8 +8,8 @@ import pytest
 
 from router.delivery.connection import Connection
 from router.delivery.first_connection import connect
-from router.operations.admin.peers import Peers
-from router.operations.admin.proof import PROOF, Proofs
+from router.operate.admin.peers import Peers
+from router.operate.admin.proof import PROOF, Proofs
 
 
 @pytest.fixture

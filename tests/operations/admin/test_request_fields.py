@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from router.operations.admin import ServiceError
-from router.operations.admin.request_fields import RequestFields
+from router.operate.admin import ServiceError
+from router.operate.admin.request_fields import RequestFields
 
 READERS: dict[str, tuple[str, Callable[[RequestFields], object]]] = {
     "tenant_id": ("tenant_id", RequestFields.tenant_id),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.operations.admin import RequestGuard, ServiceError
+from router.operate.admin import RequestGuard, ServiceError
 
 
 def opened(door: RequestGuard, data: bytes, **headers: str) -> dict[str, object]:

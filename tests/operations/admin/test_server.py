@@ -10,9 +10,9 @@ from nats.aio.client import Client
 
 from router.delivery.connection import Connection
 from router.delivery.first_connection import connect
-from router.operations.admin import AdminRules, AdminServer, RequestGuard, Service, ServiceError
-from router.operations.admin.request_fields import RequestFields
-from router.operations.admin.service import Answer
+from router.operate.admin import AdminRules, AdminServer, RequestGuard, Service, ServiceError
+from router.operate.admin.request_fields import RequestFields
+from router.operate.admin.service import Answer
 from tests.support.admin import Json, call, code
 from tests.support.observability import capture_log
 from tests.support.waiting import until

@@ -3,8 +3,8 @@
 import pytest
 
 from router.delivery.api import JetStream
-from router.operations.deadletters import DepthGauge, depth
-from router.operations.observability import Metrics
+from router.operate.dead_letters import DepthGauge, depth
+from router.process.observability import Metrics
 from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter
 from tests.support.made_anew import create_stream
 

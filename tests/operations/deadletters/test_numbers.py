@@ -3,13 +3,13 @@
 import orjson
 import pytest
 
-from router.cli.dlq.editor import edit_payload
-from router.cli.formatting import format_bytes
-from router.cli.output import format_json
 from router.contracts.masked_payload import describe_payload
 from router.delivery.api import JetStream
-from router.operations.deadletters.export import as_full_fields
-from router.operations.deadletters.parse import parse
+from router.operate.commands.dead_letters.editor import edit_payload
+from router.operate.dead_letters.export import as_full_fields
+from router.operate.dead_letters.parse import parse
+from router.shell.formatting import format_bytes
+from router.shell.output import format_json
 from tests.support.any_json import iterate_json, read_exactly, write_object
 from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_failed_message, a_stored_dead_letter
 

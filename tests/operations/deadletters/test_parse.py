@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.operations.deadletters import DeadLetterSource, parse
+from router.operate.dead_letters import DeadLetterSource, parse
 from tests.support.dead_letters import a_dead_letter, a_failed_message, a_stored_dead_letter
 
 

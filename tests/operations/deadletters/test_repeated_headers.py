@@ -5,14 +5,14 @@ import base64
 import orjson
 import pytest
 
-from router.cli.output import format_json
-from router.contracts.shapes import build_shapes
 from router.core.repeated_headers import tell_headers
 from router.delivery.api import JetStream
 from router.delivery.frame_parser import parse_head
-from router.operations.deadletters.export import as_fields
-from router.operations.deadletters.original import Effect, original_of
-from router.operations.deadletters.parse import parse
+from router.operate.catalogue import build_shapes
+from router.operate.dead_letters.export import as_fields
+from router.operate.dead_letters.original import Effect, original_of
+from router.operate.dead_letters.parse import parse
+from router.shell.output import format_json
 from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_failed_message
 from tests.support.waiting import until
 

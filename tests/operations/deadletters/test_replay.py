@@ -8,9 +8,9 @@ import pytest
 from router.core.message import Effect
 from router.delivery.api import JetStream, StoredMessage
 from router.delivery.storing import open_publisher
-from router.operations.deadletters import ReplayRate, ReplayRunning, ReplayUnprovable, read_by_filter, rehearse
-from router.operations.deadletters.journal import ReplayJournal
-from router.operations.deadletters.original import REPLAY_RUN
+from router.operate.dead_letters import ReplayRate, ReplayRunning, ReplayUnprovable, read_by_filter, rehearse
+from router.operate.dead_letters.journal import ReplayJournal
+from router.operate.dead_letters.original import REPLAY_RUN
 from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter, interrupt_replay
 from tests.support.made_anew import create_stream
 from tests.support.waiting import until
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("no_probes")
 @pytest.fixture(autouse=True)
 def _server_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its word that no replay runs is waited for: silence would say that one does."""
-    monkeypatch.setattr("router.operations.deadletters.journal.JOURNAL_TIMEOUT_S", 60.0)
+    monkeypatch.setattr("router.operate.dead_letters.journal.JOURNAL_TIMEOUT_S", 60.0)
 
 
 @pytest.fixture(params=["acknowledged", "no_ack"])

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import orjson
 
 from router.delivery.stream_reader import open_reader
-from router.operations.deadletters import (
+from router.operate.dead_letters import (
     DeadLetterFilter,
     discard,
     export,

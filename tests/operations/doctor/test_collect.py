@@ -2,12 +2,12 @@
 
 from functools import partial
 
-from router.app import declare_topology
 from router.config import Settings
 from router.delivery.api import JetStream
 from router.delivery.first_connection import connect
 from router.delivery.topology import create
-from router.operations.doctor import Facts, SyncMode, collect
+from router.operate.doctor import Facts, SyncMode, collect
+from router.serve.assembly import declare_topology
 from tests.support.broker import Broker
 from tests.support.service import settings_for
 from tests.support.waiting import until

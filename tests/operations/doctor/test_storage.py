@@ -3,8 +3,8 @@
 import pytest
 
 from router.delivery.topology import StreamSpec
-from router.operations.doctor import Facts, Follower, RaftGroup, ServerFacts, ServerStorage, StreamFacts, Verdict, find_shortages
-from router.operations.doctor.facts import AccountCount
+from router.operate.doctor import Facts, Follower, RaftGroup, ServerFacts, ServerStorage, StreamFacts, Verdict, find_shortages
+from router.operate.doctor.facts import AccountCount
 from tests.support.doctor import MIB, a_server, a_stream, find_finding, some_facts
 
 ALONE = RaftGroup("n1")

@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from router.config import Settings
-from router.operations.fleet import child
-from router.operations.fleet.build import build_id
-from router.operations.fleet.ipc import ChildFailed, ChildStarted, FromChild, Ipc, ReadStatus, StartChild
+from router.serve.fleet import child
+from router.serve.fleet.build import build_id
+from router.serve.fleet.ipc import ChildFailed, ChildStarted, FromChild, Ipc, ReadStatus, StartChild
 from tests.support.waiting import until
 
 
@@ -107,5 +107,5 @@ async def test_a_frame_that_arrives_after_sigterm_is_no_error() -> None:
 
 def test_a_build_id_depends_on_the_names_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = build_id()
-    monkeypatch.setattr("router.operations.fleet.build.list_settings", lambda settings: ())
+    monkeypatch.setattr("router.serve.fleet.build.list_settings", lambda settings: ())
     assert build_id() != ours

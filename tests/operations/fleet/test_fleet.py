@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from router.config import Settings, load
 from router.core.errors import Misconfigured, describe_causes
-from router.operations.fleet import Fleet, process, process_slot
-from router.operations.supervision import Intensity, SupervisionFailed
+from router.process.supervision import Intensity, SupervisionFailed
+from router.serve.fleet import Fleet, process, process_slot
 from tests.support.fleet import is_there
 from tests.support.observability import capture_log
 from tests.support.waiting import until
@@ -231,7 +231,7 @@ async def test_a_setting_that_one_process_refuses_ends_all_with_its_message(ways
 
 
 async def test_a_storm_of_crashes_ends_everything_and_says_how_they_ended(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.operations.fleet.fleet.RESTARTS_PER_PROCESS", 2)
+    monkeypatch.setattr("router.serve.fleet.fleet.RESTARTS_PER_PROCESS", 2)
     ways.are("crashes")
     with capture_log(), pytest.raises(SupervisionFailed) as failed:
         await Fleet(two_processes).run()
@@ -240,7 +240,7 @@ async def test_a_storm_of_crashes_ends_everything_and_says_how_they_ended(ways: 
 
 
 async def test_a_silent_process_delays_no_scrape_and_is_named(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.operations.fleet.fleet.SCRAPE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("router.serve.fleet.fleet.SCRAPE_TIMEOUT_S", 0.1)
     monkeypatch.setattr(process, "CHILD_SILENCE_S", 0.3)
     async with a_fleet() as (fleet, _):
         stopped = (await wait_for_pids(fleet))[1]

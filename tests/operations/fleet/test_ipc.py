@@ -6,8 +6,8 @@ import time
 
 import msgspec
 
-from router.operations.fleet.ipc import ChildFailed, ChildStarted, ChildStatus, FromChild, Ipc, StartChild
-from router.operations.observability import Metrics, ReadinessCheck
+from router.process.observability import Metrics, ReadinessCheck
+from router.serve.fleet.ipc import ChildFailed, ChildStarted, ChildStatus, FromChild, Ipc, StartChild
 
 
 def a_line(heard: list[FromChild]) -> Ipc[FromChild]:

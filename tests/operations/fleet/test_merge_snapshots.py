@@ -5,10 +5,10 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.operations.fleet.merge_snapshots import drop_gauges, merge_snapshots
-from router.operations.observability import Counter, Gauge, Histogram, LabelledCounter, Metrics
-from router.operations.observability.exposition import Snapshot
-from router.operations.observability.instruments import Aggregation
+from router.process.observability import Counter, Gauge, Histogram, LabelledCounter, Metrics
+from router.process.observability.exposition import Snapshot
+from router.process.observability.instruments import Aggregation
+from router.serve.fleet.merge_snapshots import drop_gauges, merge_snapshots
 
 
 def a_gauge(value: float, aggregation: Aggregation = Aggregation.MAX) -> Snapshot:

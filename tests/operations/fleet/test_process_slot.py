@@ -6,9 +6,9 @@ from typing import ClassVar
 import pytest
 
 from router.config import Settings
-from router.operations.fleet import process_slot
-from router.operations.fleet.process_slot import ProcessSlot
-from router.operations.observability import ParentMetrics, ReadinessCheck
+from router.process.observability import ParentMetrics, ReadinessCheck
+from router.serve.fleet import process_slot
+from router.serve.fleet.process_slot import ProcessSlot
 from tests.support.waiting import until
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from router.config import Settings, load
-from router.operations.fleet import Fleet, process, process_slot
-from router.operations.fleet.silence import SilenceCounter
+from router.serve.fleet import Fleet, process, process_slot
+from router.serve.fleet.silence import SilenceCounter
 from tests.support.observability import capture_log
 from tests.support.waiting import until
 

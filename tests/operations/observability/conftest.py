@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from router.operations.deadletters import depth
-from router.services import partition_monitor
+from router.decide.partitions import monitor
+from router.operate.dead_letters import depth
 from tests.support.broker import Broker
 from tests.support.postgres import Postgres
 from tests.support.scraping import Series, agent_series, mailbox_series, partition_series, router_series
@@ -20,7 +20,7 @@ def live(tmp_path_factory: pytest.TempPathFactory, postgres_of: Callable[[int], 
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(depth, "DEPTH_EVERY_S", 0.05)
-            patch.setattr(partition_monitor, "PARTITIONS_EVERY_S", 0.05)
+            patch.setattr(monitor, "PARTITIONS_EVERY_S", 0.05)
             series = asyncio.run(_everything(broker.url, postgres_of(18), tmp_path_factory.mktemp("live")))
         yield series  # here the intervals are a router's own again, for the session's other tests
     finally:

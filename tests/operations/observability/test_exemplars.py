@@ -4,11 +4,11 @@ import msgspec
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
-from router.operations.fleet.ipc import ChildStatus
-from router.operations.fleet.merge_snapshots import merge_snapshots
-from router.operations.observability import Metrics, render
-from router.operations.observability.exposition import CONTENT_TYPE, OPEN_METRICS, choose_content_type
-from router.operations.observability.instruments import MAX_EXEMPLAR
+from router.process.observability import Metrics, render
+from router.process.observability.exposition import CONTENT_TYPE, OPEN_METRICS, choose_content_type
+from router.process.observability.instruments import MAX_EXEMPLAR
+from router.serve.fleet.ipc import ChildStatus
+from router.serve.fleet.merge_snapshots import merge_snapshots
 from tests.support.observability import http_get, serve_http
 
 NAME = "router_nats_contract_violations_total"

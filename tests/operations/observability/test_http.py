@@ -10,11 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from router.app.contract_document import ContractPages
 from router.config import Settings
 from router.core.errors import Misconfigured
-from router.operations.observability import HttpServer, MetricRegistry, Metrics, ReadinessCheck, exposition, http, http_protocol
-from router.operations.observability.http_protocol import OpenConnections
+from router.process.observability import HttpServer, MetricRegistry, Metrics, ReadinessCheck, exposition, http, http_protocol
+from router.process.observability.http_protocol import OpenConnections
+from router.serve.contract.contract_document import ContractPages
 from tests.support.observability import capture_log, http_get, serve_http
 from tests.support.waiting import until
 

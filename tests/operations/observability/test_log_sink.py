@@ -9,7 +9,7 @@ from typing import TextIO
 
 import pytest
 
-from router.operations.observability.log_sink import MAX_KEPT, LogSink
+from router.process.observability.log_sink import MAX_KEPT, LogSink
 from tests.support.waiting import until
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.core.masking import MASK, mask_secrets
-from router.operations.observability import LogRateLimit, events, logger
+from router.process.observability import LogRateLimit, events, logger
 from tests.support.observability import capture_log, restore_logging
 
 

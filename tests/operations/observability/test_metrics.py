@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.operations.observability import (
+from router.process.observability import (
     OTHER,
     AllowedLabels,
     BoundedLabels,
@@ -17,8 +17,8 @@ from router.operations.observability import (
     MetricRegistry,
     Metrics,
 )
-from router.operations.observability.bounds import label_of
-from router.operations.observability.instruments import CallbackGauge
+from router.process.observability.bounds import label_of
+from router.process.observability.instruments import CallbackGauge
 from tests.support.observability import capture_log, parse_scrape
 
 # The reference's metrics of what is built, with their labels.

@@ -10,7 +10,7 @@ import pytest
 from nats.aio.client import Client as Nats
 from opentelemetry.sdk.trace import ReadableSpan
 
-import router.operations.observability
+import router.process.observability
 from router import Client, ExecAssignment, StepResult, Worker
 from router.config import Settings
 from router.core.deferred import Deferred
@@ -23,9 +23,9 @@ from router.delivery.calls.traced import trace_calls
 from router.delivery.connection import open_head_of
 from router.delivery.first_connection import connect
 from router.delivery.frame_parser import parse_head
-from router.operations.deadletters import read_by_filter, replay
-from router.operations.observability.tracing import find_tracing, trace_request
-from router.operations.observability.tracing_messages import trace_dead_letter, trace_handler, trace_replay
+from router.operate.dead_letters import read_by_filter, replay
+from router.process.observability.tracing import find_tracing, trace_request
+from router.process.observability.tracing_messages import trace_dead_letter, trace_handler, trace_replay
 from router.sdk import WorkerTopology
 from router.sdk.extension import post, pre, validator
 from tests.routing.decide.test_push import Book, a_handler
@@ -301,7 +301,7 @@ def test_a_decision_without_an_sdk_makes_the_same_calls_as_ever() -> None:
     )
     assert plain == traced
     assert len(plain) > 10
-    assert not [name for name in plain if "router/operations/observability" in name]
+    assert not [name for name in plain if "router/process/observability" in name]
 
 
 def _calls(work: Callable[[], object]) -> list[str]:
@@ -321,7 +321,7 @@ def _calls(work: Callable[[], object]) -> list[str]:
 
 def test_nothing_of_opentelemetry_is_imported_before_it_is_asked_for() -> None:
     """Import-linter knows the files that may import it; here: none does when it is loaded."""
-    home = Path(router.operations.observability.__file__).parent
+    home = Path(router.process.observability.__file__).parent
     for file in (*home.glob("tracing*.py"), home.parents[1] / "delivery" / "calls" / "traced.py"):
         loaded = [node for node in ast.parse(file.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
         names = [getattr(node, "module", None) or node.names[0].name for node in loaded]

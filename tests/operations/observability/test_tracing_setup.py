@@ -10,8 +10,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.util._once import Once
 
 from router.core.errors import Misconfigured
-from router.operations.observability.tracing import find_tracing, trace_request
-from router.operations.observability.tracing_setup import ENDPOINTS, export_spans
+from router.process.observability.tracing import find_tracing, trace_request
+from router.process.observability.tracing_setup import ENDPOINTS, export_spans
 
 
 class Collector(HTTPServer):

@@ -13,10 +13,10 @@ import pytest
 from nats.aio.client import Client
 from nats.js.api import StreamConfig
 
-from router.app.recovery_order import list_effect_streams, list_in_order
 from router.config import Settings
 from router.delivery.api import JetStream
-from router.operations.recovery import read_manifest, restore, save_backup
+from router.operate.recovery import read_manifest, restore, save_backup
+from router.operate.recovery.recovery_order import list_effect_streams, list_in_order
 from tests.support.broker import Broker
 from tests.support.cli import CommandResult, call_command_async
 from tests.support.cluster import started_cluster, wait_for_cluster

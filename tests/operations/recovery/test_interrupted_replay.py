@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from router.app.recovery_order import list_to_save
 from router.config import Settings
 from router.delivery.api import JetStream
-from router.operations.deadletters import ReplayUnprovable
-from router.operations.recovery import read_manifest, restore, save_backup
+from router.operate.dead_letters import ReplayUnprovable
+from router.operate.recovery import read_manifest, restore, save_backup
+from router.operate.recovery.recovery_order import list_to_save
 from tests.support.broker import Broker
 from tests.support.dead_letters import DeadLetterStreams, interrupt_replay
 from tests.support.delivery import connected

@@ -8,11 +8,11 @@ import pytest
 from nats.aio.client import Client
 from nats.js.api import StreamConfig
 
-from router.app import declare_topology
 from router.config import Settings
 from router.delivery.api import JetStream
 from router.delivery.topology import Topology, create
-from router.operations.deadletters.journal import journal_bucket
+from router.operate.dead_letters.journal import journal_bucket
+from router.serve.assembly import declare_topology
 from tests.support.delivery import connected
 from tests.support.pages import commands_of
 from tests.support.places import PAGE, Place, Places, client_at, settings_at, two_places, type_command, type_commands

@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from router.app import declare_topology
-from router.app.recovery_order import list_effect_streams
-from router.cli import exit_codes
 from router.core.errors import BrokerUnavailable
 from router.delivery.api import JetStream, Json
 from router.delivery.topology import create
+from router.operate.recovery.recovery_order import list_effect_streams
+from router.serve.assembly import declare_topology
+from router.shell import exit_codes
 from tests.support.delivery import connected
 from tests.support.pages import commands_of
 from tests.support.places import PAGE, Place, Places, client_at, is_mirrored, settings_at, two_places, type_command, type_commands
@@ -33,7 +33,7 @@ async def places(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Places]:
 
     A start that is chosen lies just before the newest message: whatever is older is left out, without ten minutes of waiting.
     """
-    monkeypatch.setattr("router.operations.recovery.durables.LOOK_BACK", timedelta(seconds=GAP_S / 4))
+    monkeypatch.setattr("router.operate.recovery.durables.LOOK_BACK", timedelta(seconds=GAP_S / 4))
     async with two_places() as places:
         await type_commands(places.hub, APPLY)
         await type_commands(places.second, MIRROR)

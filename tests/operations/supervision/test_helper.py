@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from router.core.errors import Misconfigured
-from router.operations.supervision import Helper, Intensity, Supervisor, helper_states
-from router.operations.supervision.helper import PAUSES_S, STABLE_AFTER_S
+from router.process.supervision import Helper, Intensity, Supervisor, helper_states
+from router.process.supervision.helper import PAUSES_S, STABLE_AFTER_S
 from tests.support.observability import capture_log
 from tests.support.supervision import run_tree
 

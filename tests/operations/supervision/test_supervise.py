@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from router.core.errors import Misconfigured
-from router.operations.supervision import Child, Intensity, Restart, Strategy, SupervisionFailed, Supervisor, supervise
+from router.process.supervision import Child, Intensity, Restart, Strategy, SupervisionFailed, Supervisor, supervise
 from tests.support.observability import capture_log
 from tests.support.supervision import EventLog, FakeChild, run_tree
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.operations.supervision import Child, Intensity, Restart, Strategy, Supervisor, draw
+from router.process.supervision import Child, Intensity, Restart, Strategy, Supervisor, draw
 
 
 async def nothing() -> None: ...

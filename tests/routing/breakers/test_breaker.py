@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.routing.breakers import HALF_OPEN, OPEN, BreakerRules
+from router.core.breakers import HALF_OPEN, OPEN, BreakerRules
 from tests.support.breakers import PERMIT_S, TimedBreaker
 
 

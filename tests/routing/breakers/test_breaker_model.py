@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
-from router.routing.breakers import CallPermit
+from router.core.breakers import CallPermit
 from tests.support.breakers import TimedBreaker
 
 FAILURES, SUCCESSES, PROBES, TIMEOUT_S = 3, 2, 2, 60.0

@@ -2,8 +2,8 @@
 
 import pytest
 
-from router.routing.breakers import BreakerRegistry, BreakerRules, BreakerTransition
-from router.routing.breakers.registry import Openings
+from router.core.breakers import BreakerRegistry, BreakerRules, BreakerTransition
+from router.core.breakers.registry import Openings
 from tests.support.breakers import FrozenClocks, a_registry
 
 RULES = {"failure_threshold": 3, "timeout_s": 60.0}

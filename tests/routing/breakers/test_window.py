@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.routing.breakers import Window
-from router.routing.breakers.counts import SLICES
+from router.core.breakers import Window
+from router.core.breakers.counts import SLICES
 
 SPAN = 60.0
 

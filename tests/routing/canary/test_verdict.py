@@ -3,10 +3,9 @@
 import pytest
 
 from router.contracts.canary import CANDIDATE, CONTROL, CanaryGuard, CanaryPlan
-from router.contracts.canary_record import GROUPS, canary_record_bytes
 from router.contracts.decision import Decision, Refusal
 from router.contracts.failure_class import PROVIDER, FailureClass
-from router.routing.canary import (
+from router.policies.model.canaries import (
     CanaryCounts,
     CanaryTotals,
     CanaryVerdict,
@@ -17,8 +16,9 @@ from router.routing.canary import (
     parse_guard,
     parse_span_ms,
 )
-from router.routing.canary.sequential import WORSE, Tally, compute_evidence, is_evident
-from router.routing.canary.verdict import list_findings
+from router.policies.model.canaries.sequential import WORSE, Tally, compute_evidence, is_evident
+from router.policies.model.canaries.verdict import list_findings
+from router.policies.model.canary_record import GROUPS, canary_record_bytes
 
 GUARDS = (CanaryGuard("error_rate", 1.2), CanaryGuard("p95_latency", 1.2))
 END_MS = 1000

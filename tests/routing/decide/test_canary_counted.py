@@ -9,8 +9,8 @@ from router.contracts.decision import Decision, Refusal
 from router.contracts.version_record import make_record
 from router.core.deferred import Deferred
 from router.core.outcome import Outcome
-from router.routing.decide import DecideHandler, NewAssignment
-from router.routing.policy import Policy, PolicyTable, parse_record
+from router.decide.model import DecideHandler, NewAssignment
+from router.policies.model import Policy, PolicyTable, parse_record
 from tests.support.decide import UncountedCanaries, a_decide_handler, a_pusher
 from tests.support.pipelines import FakeExtensions, ok, reject
 from tests.support.policy import a_document, a_provider

@@ -6,8 +6,8 @@ import pytest
 
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
-from router.routing.decide import IdempotencyCache
-from router.routing.decide.read import read
+from router.decide.model import IdempotencyCache
+from router.decide.model.read import read
 from tests.support.requests import a_body, a_message
 
 DECISION = Decision("openai", "weighted", 50, 1.0, 1.0)

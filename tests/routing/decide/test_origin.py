@@ -3,9 +3,9 @@
 import orjson
 import pytest
 
-from router.routing.decide import origin
-from router.routing.decide.origin import NOT_SERVED, RequestOrigin, build_overload_reply, glance_origin, read_origin
-from router.routing.decide.read import RequestLimits
+from router.decide.model import origin
+from router.decide.model.origin import NOT_SERVED, RequestOrigin, build_overload_reply, glance_origin, read_origin
+from router.decide.model.read import RequestLimits
 
 SERVED = frozenset({"acme"})
 IDS = ("tenant_id", "request_id", "message_id", "trace_id", "policy_id")

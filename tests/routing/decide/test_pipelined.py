@@ -11,9 +11,9 @@ from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
 from router.core.message import Message
 from router.core.outcome import Done
-from router.routing.decide import DecideHandler, DecideRules, NewAssignment
-from router.routing.decide.single_flight import SingleFlight
-from router.routing.policy import Policy, PolicyTable
+from router.core.single_flight import SingleFlight
+from router.decide.model import DecideHandler, DecideRules, NewAssignment
+from router.policies.model import Policy, PolicyTable
 from tests.support.decide import a_decide_handler, a_pusher
 from tests.support.pipelines import FakeExtensions, late, ok, piped_policy, reject, says
 from tests.support.policy import a_policy

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.routing.policy import NO_STATES, PolicyTable, ProviderState, ProviderStates
+from router.policies.model import NO_STATES, PolicyTable, ProviderState, ProviderStates
 from tests.support.breakers import SomeProviders, a_guarded_policy
 from tests.support.decide import a_decide_handler
 from tests.support.policy import a_policy, a_provider

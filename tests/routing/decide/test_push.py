@@ -11,9 +11,9 @@ from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
 from router.core.message import Message
 from router.core.outcome import Done, Outcome
-from router.routing.decide import DecideHandler, DecideRules, NewAssignment
-from router.routing.decide.idempotency_cache import IdempotencyCache
-from router.routing.policy import PolicyTable
+from router.decide.model import DecideHandler, DecideRules, NewAssignment
+from router.decide.model.idempotency_cache import IdempotencyCache
+from router.policies.model import PolicyTable
 from tests.support.decide import UnlimitedShares, a_decide_handler, a_pusher
 from tests.support.policy import a_policy, a_provider
 from tests.support.requests import TRACEPARENT, a_body, a_message

@@ -5,11 +5,11 @@ import asyncio
 import orjson
 import pytest
 
+from router.budgets.model import Budget, BudgetSlice, BudgetTable
 from router.core.clock import steady
 from router.core.deferred import Deferred
-from router.routing.budgets import Budget, BudgetSlice, BudgetTable
-from router.routing.decide import NewAssignment
-from router.routing.policy import PolicyTable, RateLimits
+from router.decide.model import NewAssignment
+from router.policies.model import PolicyTable, RateLimits
 from tests.support.decide import a_decide_handler, a_pusher
 from tests.support.pipelines import FakeExtensions, ok, piped_policy
 from tests.support.policy import a_policy

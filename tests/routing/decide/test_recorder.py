@@ -6,8 +6,8 @@ from router.contracts.decision import Decision
 from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
 from router.core.masking import MASK
-from router.routing.decide.recorder import DecisionRecorder
-from router.routing.policy import ProviderState, evaluate, reevaluate
+from router.decide.model.recorder import DecisionRecorder
+from router.policies.model import ProviderState, evaluate, reevaluate
 from tests.support.policy import SHUT, a_policy, a_provider, a_request
 from tests.support.recorded import HALVES, a_recorder, record_decision
 

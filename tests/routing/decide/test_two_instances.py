@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from router.core.outcome import Done
-from router.routing.decide import DecideHandler
-from router.routing.policy import NO_STATES, PolicyTable, ProviderState, ProviderStates
+from router.decide.model import DecideHandler
+from router.policies.model import NO_STATES, PolicyTable, ProviderState, ProviderStates
 from tests.support.decide import a_decide_handler
 from tests.support.policy import a_policy, a_provider
 from tests.support.requests import a_body, a_message

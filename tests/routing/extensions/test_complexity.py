@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.routing.extensions import Complexity, measure_complexity
+from router.extensions.model import Complexity, measure_complexity
 from tests.support.policy import a_policy
 
 SAMPLES = [

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import to_builtins
 
-from router.routing.extensions import HealthTracker
+from router.extensions.model import HealthTracker
 from tests.support.app import ManualClock
 
 

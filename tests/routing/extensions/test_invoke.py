@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from router.core.errors import BrokerUnavailable, ConnectionLost, NoResponders, Poison
-from router.routing.extensions.failure import is_sent
+from router.extensions.model.failure import is_sent
 from tests.support.pipelines import Answers, FakeExtensions, FakeReply, decision, in_turn, late, ok, piped_policy, refusal, statuses
 from tests.support.waiting import until
 

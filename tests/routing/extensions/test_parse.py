@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from router.routing.extensions import EntryError, ExtensionInstance, VersionRules, load_entry, parse_entry
+from router.extensions.model import EntryError, ExtensionInstance, VersionRules, load_entry, parse_entry
 from tests.support.registry import a_version, an_entry, find_mistake_paths, find_mistakes
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.core import ids
-from router.routing.extensions import EntryError, ExtensionEntry, ExtensionRegistry, load_entry, parse_entry
+from router.extensions.model import EntryError, ExtensionEntry, ExtensionRegistry, load_entry, parse_entry
 from tests.support.registry import a_version, an_entry
 
 KEYS = ["id", "type", "subject", "timeout_ms", "retry", "enabled", "config", "metadata", "versions", "instances"]

@@ -9,9 +9,9 @@ from router.contracts.decision import Decision, Refusal
 from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
 from router.core.errors import BrokerUnavailable, NoResponders
-from router.routing.extensions import ExtensionRegistry, Invoker, NullCaller, PipelineRunner, PipelineSlots
-from router.routing.extensions.ports import NULL_METER
-from router.routing.policy import evaluate
+from router.extensions.model import ExtensionRegistry, Invoker, NullCaller, PipelineRunner, PipelineSlots
+from router.extensions.model.ports import NULL_METER
+from router.policies.model import evaluate
 from tests.support.pipelines import (
     FakeExtensions,
     FakeReply,

@@ -6,10 +6,10 @@ import pytest
 
 from router.contracts.provider_request import ProviderRequest
 from router.core.errors import CallTimeout, ConnectionLost, NoResponders, RouterError
-from router.routing.extensions import ExtensionRegistry, HealthTracker, Invoker, parse_entry
-from router.routing.extensions.failure import InvocationRefused
-from router.routing.extensions.ports import NULL_METER
-from router.routing.extensions.providers import ProviderInvoker
+from router.extensions.model import ExtensionRegistry, HealthTracker, Invoker, parse_entry
+from router.extensions.model.failure import InvocationRefused
+from router.extensions.model.ports import NULL_METER
+from router.extensions.model.providers import ProviderInvoker
 from tests.support.breakers import a_registry
 from tests.support.ledgers import KeptLedger
 from tests.support.providers import NoLimits

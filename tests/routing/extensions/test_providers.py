@@ -9,9 +9,9 @@ from msgspec import Struct
 from router.contracts.extension import DEADLINE
 from router.contracts.provider_chunk import StreamChunk
 from router.contracts.provider_request import ProviderRequest
-from router.routing.extensions import ExtensionRegistry, HealthTracker, Invoker, parse_entry
-from router.routing.extensions.ports import NULL_METER, NullCaller
-from router.routing.extensions.providers import ProviderInvoker
+from router.extensions.model import ExtensionRegistry, HealthTracker, Invoker, parse_entry
+from router.extensions.model.ports import NULL_METER, NullCaller
+from router.extensions.model.providers import ProviderInvoker
 from tests.support.breakers import a_registry
 from tests.support.ledgers import KeptLedger
 from tests.support.providers import NoLimits

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from router.routing.extensions import parse_entry
+from router.extensions.model import parse_entry
 from tests.support.registry import a_registry, a_version, an_entry, find_route, find_subject
 
 DRAWN = "abbcbbbbcdbabdda"

@@ -8,9 +8,9 @@ from msgspec import Struct
 from router.contracts.provider_chunk import StreamChunk
 from router.contracts.provider_request import ProviderRequest
 from router.core.errors import BrokerUnavailable, CallTimeout, ConnectionLost, NoResponders, Poison, RouterError, StreamOverrun
-from router.routing.extensions.failure import ExtensionFailure, InvocationRefused
-from router.routing.extensions.provider_failure import make_too_large
-from router.routing.extensions.relay import StreamRelay
+from router.extensions.model.failure import ExtensionFailure, InvocationRefused
+from router.extensions.model.provider_failure import make_too_large
+from router.extensions.model.relay import StreamRelay
 from tests.support.ledgers import KeptLedger
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")

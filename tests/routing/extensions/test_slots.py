@@ -2,7 +2,7 @@
 
 import asyncio
 
-from router.routing.extensions import PipelineSlots
+from router.extensions.model import PipelineSlots
 
 
 def taken(slots: PipelineSlots, tenant: str, most: int = 1000) -> int:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from router.routing.policy import Policy
+from router.policies.model import Policy
 from tests.support.measurements import Simulation
 from tests.support.policy import a_policy, a_provider
 

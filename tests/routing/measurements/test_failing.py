@@ -7,9 +7,9 @@ import pytest
 from router.contracts.decision import Decision, Refusal
 from router.contracts.failure_class import FailureClass
 from router.contracts.request import RouteRequest
-from router.routing.measurements import ErrorCounts, Measurements
-from router.routing.measurements.measured_provider import OVERDUE_REQUESTS, OVERDUE_S, PROBE_S, PROBE_SHARE
-from router.routing.policy import Averages, ProviderTracker, evaluate
+from router.policies.model import Averages, ProviderTracker, evaluate
+from router.policies.model.measurements import ErrorCounts, Measurements
+from router.policies.model.measurements.measured_provider import OVERDUE_REQUESTS, OVERDUE_S, PROBE_S, PROBE_SHARE
 from tests.routing.measurements.test_choices import NAMES, Trouble, share
 from tests.support.breakers import SomeProviders
 from tests.support.measurements import TENANT, Simulation, SomeMeasurements

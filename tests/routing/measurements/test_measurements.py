@@ -3,8 +3,8 @@
 import pytest
 
 from router.contracts.failure_class import FailureClass
-from router.routing.measurements import MIN_SAMPLES, Measurements, find_percentile, measured_tenant
-from router.routing.measurements.latencies import find_bucket
+from router.policies.model.measurements import MIN_SAMPLES, Measurements, find_percentile, measured_tenant
+from router.policies.model.measurements.latencies import find_bucket
 from tests.support.measurements import TENANT, SomeMeasurements
 
 

@@ -5,9 +5,9 @@ from msgspec.structs import replace
 
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
-from router.routing.decide import DecisionRecorder
-from router.routing.measurements import Measurements
-from router.routing.policy import Policy, RecordedDecision, reevaluate
+from router.decide.model import DecisionRecorder
+from router.policies.model import Policy, RecordedDecision, reevaluate
+from router.policies.model.measurements import Measurements
 from tests.support.measurements import TENANT, Simulation, SomeMeasurements
 from tests.support.policy import a_policy, a_provider, a_request
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from router.routing.policy import NO_STATES, Averages
-from router.routing.policy.averages import MAX_COST, MAX_LATENCY_MS
-from router.routing.policy.plan import DEFAULT_COST
+from router.policies.model import NO_STATES, Averages
+from router.policies.model.averages import MAX_COST, MAX_LATENCY_MS
+from router.policies.model.plan import DEFAULT_COST
 
 
 def observe(averages: Averages, tenant: str = "acme", provider: str = "openai", **given: object) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
-from router.routing.policy import Policy, PolicyError, load_policy
-from router.routing.policy.breaker_rules import ProviderRules
-from router.routing.policy.conditions import (
+from router.policies.model import Policy, PolicyError, load_policy
+from router.policies.model.breaker_rules import ProviderRules
+from router.policies.model.conditions import (
     MOST_CHOICES,
     MOST_ENTRIES,
     MOST_MEMBERS,
@@ -18,9 +18,9 @@ from router.routing.policy.conditions import (
     ConditionInput,
     compile_condition,
 )
-from router.routing.policy.fields import Problems
-from router.routing.policy.parse import MAX_POLICY_BYTES
-from router.routing.policy.sections import LARGEST_CONFIG, MOST_CONDITIONS, MOST_FALLBACKS, MOST_PAUSES, MOST_PROVIDERS, MOST_USES
+from router.policies.model.fields import Problems
+from router.policies.model.parse import MAX_POLICY_BYTES
+from router.policies.model.sections import LARGEST_CONFIG, MOST_CONDITIONS, MOST_FALLBACKS, MOST_PAUSES, MOST_PROVIDERS, MOST_USES
 from tests.support.policy import a_policy, a_provider, a_request
 
 TRIES = 5

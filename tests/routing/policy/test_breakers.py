@@ -1,8 +1,8 @@
 """Providers left alone: what results open and close, and what other instances tell."""
 
 from router.contracts.decision import Decision
-from router.routing.breakers import CLOSED, HALF_OPEN, OPEN
-from router.routing.policy import NO_STATES, Averages, Policy, ProviderTracker, RemoteTransition
+from router.core.breakers import CLOSED, HALF_OPEN, OPEN
+from router.policies.model import NO_STATES, Averages, Policy, ProviderTracker, RemoteTransition
 from tests.support.breakers import SomeProviders, a_guarded_policy
 from tests.support.policy import a_policy, a_provider, a_request, a_rule, decide
 

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from router.contracts.canary import CANDIDATE, CONTROL, CanaryPlan
 from router.contracts.decision import Decision
 from router.contracts.version_record import VersionRecord, make_record
-from router.routing.decide.explain import explain_decision
-from router.routing.policy import Policy, evaluate, evaluate_shadow, find_arm, list_arms, parse_record, reevaluate, select_arm
+from router.decide.model.explain import explain_decision
+from router.policies.model import Policy, evaluate, evaluate_shadow, find_arm, list_arms, parse_record, reevaluate, select_arm
 from tests.support.policy import a_document, a_provider, a_request
 from tests.support.recorded import record_decision
 

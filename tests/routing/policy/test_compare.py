@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from router.routing.measurements import LearnedFigures
-from router.routing.policy import CHANGED, UNCHANGED, UNCLEAR, Choice, ProviderState, compare
-from router.routing.policy.compare import ExpectedFigures
+from router.policies.model import CHANGED, UNCHANGED, UNCLEAR, Choice, ProviderState, compare
+from router.policies.model.compare import ExpectedFigures
+from router.policies.model.measurements import LearnedFigures
 from tests.support.policy import SHUT, a_policy, a_provider, a_request
 from tests.support.recorded import HALVES, a_policy_that_asks_for, record_decision
 

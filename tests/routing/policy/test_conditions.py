@@ -2,8 +2,8 @@
 
 import pytest
 
-from router.routing.policy.conditions import ConditionInput, compile_condition
-from router.routing.policy.fields import Problems
+from router.policies.model.conditions import ConditionInput, compile_condition
+from router.policies.model.fields import Problems
 from tests.support.policy import a_document, a_request, a_rule, errors_of
 
 CONTEXT = {"n": 5, "text": "m", "flag": True, "list": ["x", 2], "user": {"tier": "gold", "none": None}}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.routing.policy.difference import ABSENT, DocumentDifference, find_differences
+from router.policies.model.difference import ABSENT, DocumentDifference, find_differences
 from tests.support.policy import a_document, a_provider
 
 

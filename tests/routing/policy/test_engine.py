@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from router.contracts.decision import Decision, Refusal
-from router.routing.policy import NO_STATES, PreviousAttempt, ProviderState, TraceStep, evaluate, read_session
+from router.policies.model import NO_STATES, PreviousAttempt, ProviderState, TraceStep, evaluate, read_session
 from tests.support.policy import SHUT, a_policy, a_provider, a_request, a_rule, decide
 
 A, B = a_provider("a", 50), a_provider("b", 50)

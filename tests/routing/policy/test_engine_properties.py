@@ -6,8 +6,7 @@ from msgspec.structs import replace
 
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
-from router.routing.measurements import LearnedFigures, TenantFigures
-from router.routing.policy import (
+from router.policies.model import (
     NO_STATES,
     Averages,
     AverageStates,
@@ -21,6 +20,7 @@ from router.routing.policy import (
     lint,
     parse_policy,
 )
+from router.policies.model.measurements import LearnedFigures, TenantFigures
 from tests.support.breakers import SomeProviders, a_guarded_policy
 
 NAMES = ("a", "b", "c", "d")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.routing.policy import PolicyFinding, lint
+from router.policies.model import PolicyFinding, lint
 from tests.support.policy import a_policy, a_provider, a_rule
 
 

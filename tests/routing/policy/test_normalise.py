@@ -2,8 +2,8 @@
 
 import pytest
 
-from router.routing.policy import PreviousAttempt, parse_policy
-from router.routing.policy.model import StickySessions
+from router.policies.model import PreviousAttempt, parse_policy
+from router.policies.model.document import StickySessions
 from tests.support.policy import a_document, a_policy, a_provider, a_request, a_rule, decide, errors_of
 
 

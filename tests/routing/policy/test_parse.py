@@ -2,8 +2,8 @@
 
 import pytest
 
-from router.routing.policy import PolicyError, load_policy, parse_policy
-from router.routing.policy.model import BreakerConfig, Provider, RateLimit, StickySessions
+from router.policies.model import PolicyError, load_policy, parse_policy
+from router.policies.model.document import BreakerConfig, Provider, RateLimit, StickySessions
 from tests.support.policy import a_document, a_policy, a_provider, a_rule, errors_of
 
 EXAMPLE = {

@@ -1,6 +1,6 @@
 """Rate limits: a burst, then the rate, for each tenant and policy alone."""
 
-from router.routing.policy import RateLimits
+from router.policies.model import RateLimits
 from tests.support.policy import a_policy
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from router.routing.policy import ProviderState, evaluate, reevaluate
+from router.policies.model import ProviderState, evaluate, reevaluate
 from tests.support.policy import SHUT, a_policy, a_provider, a_request
 from tests.support.recorded import HALVES, a_policy_that_asks_for, record_decision
 

@@ -1,6 +1,6 @@
 """The memory of sessions: for its time, within its bound, tenant by tenant."""
 
-from router.routing.policy import Sessions
+from router.policies.model import Sessions
 
 
 class FrozenClock:

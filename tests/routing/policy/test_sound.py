@@ -5,8 +5,8 @@ from collections import Counter
 from msgspec.structs import replace
 
 from router.contracts.decision import Decision
-from router.routing.measurements import LearnedFigures
-from router.routing.policy import Policy, TraceStep, evaluate
+from router.policies.model import Policy, TraceStep, evaluate
+from router.policies.model.measurements import LearnedFigures
 from tests.support.policy import a_policy, a_provider, a_request
 
 FAILS = LearnedFigures(samples=99, score=0.001, cost=0.001, is_failing=True)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 import pytest
 
 from router.contracts.decision import Decision
-from router.routing.measurements import LearnedFigures, TenantFigures
-from router.routing.policy import Policy, TraceStep, evaluate
-from router.routing.policy.draw import DRAW_RANGE, cumulative_weights, weighted_hash
-from router.routing.policy.strategy import draw_two
+from router.policies.model import Policy, TraceStep, evaluate
+from router.policies.model.draw import DRAW_RANGE, cumulative_weights, weighted_hash
+from router.policies.model.measurements import LearnedFigures, TenantFigures
+from router.policies.model.strategy import draw_two
 from tests.support.policy import SHUT, a_policy, a_provider, a_request, errors_of
 
 NAMES = ("a", "b", "c", "d")

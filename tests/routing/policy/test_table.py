@@ -1,6 +1,6 @@
 """Finding policies."""
 
-from router.routing.policy import PolicyTable
+from router.policies.model import PolicyTable
 from tests.support.policy import a_policy
 
 

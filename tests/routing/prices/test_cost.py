@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from router.budgets.model.prices import CostLimits, PassedBy, PricedUsage, TokenRatios, compute_cost, estimate_so_far, parse_price
+from router.budgets.model.prices.price import AMOUNTS, Price
 from router.contracts.usage import UsageEvent, usage_bytes
 from router.contracts.usage_cost import read_usage_cost
-from router.routing.prices import CostLimits, PassedBy, PricedUsage, TokenRatios, compute_cost, estimate_so_far, parse_price
-from router.routing.prices.price import AMOUNTS, Price
 
 GPT = parse_price({"provider": "openai", "model": "gpt-4o", "input": "2.50", "cached_input": "1.25", "output": "10", "currency": "USD"})
 MOST = 10**18

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from router.budgets.model.prices import PriceList, PriceTable, Pricing, parse_price
 from router.contracts.provider_request import ProviderRequest
-from router.routing.prices import PriceList, PriceTable, Pricing, parse_price
 from tests.support.token_counts import LANGUAGES, TO_LEARN, TO_MEASURE, cut_by_tokens, make_text, make_tokenizer
 
 LEARNED = 150  # whole answers

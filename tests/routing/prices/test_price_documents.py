@@ -2,8 +2,8 @@
 
 import pytest
 
-from router.routing.prices import Price, PriceError, parse_price, parse_prices, price_document
-from router.routing.prices.price import format_time
+from router.budgets.model.prices import Price, PriceError, parse_price, parse_prices, price_document
+from router.budgets.model.prices.price import format_time
 
 MINIMAL = {"provider": "openai", "output": "10", "currency": "USD"}
 

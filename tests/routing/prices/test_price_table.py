@@ -1,6 +1,6 @@
 """Which price is in force (docs/reference/prices.md#find)."""
 
-from router.routing.prices import Price, PriceList, PriceTable
+from router.budgets.model.prices import Price, PriceList, PriceTable
 
 
 def a_price(model: str | None = None, valid_from: int = 0, version: int = 1, **amounts: int) -> Price:

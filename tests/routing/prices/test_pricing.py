@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from router.budgets.model.prices import Price, PriceList, PriceTable, Pricing, parse_price
+from router.budgets.model.prices.pricing import OPTIONS, list_prompts
 from router.contracts.provider_request import ProviderRequest
-from router.routing.prices import Price, PriceList, PriceTable, Pricing, parse_price
-from router.routing.prices.pricing import OPTIONS, list_prompts
 
 ANSWER = "The river rises in the hills above the village. " * 10
 

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from router.routing.prices import LearnedRatios, TextCount, TokenRatio
-from router.routing.prices.ratios import LEAST, MAX_RATIOS, MIN_PIECES, MIN_SAMPLES, MOST
-from router.routing.prices.text_count import weigh
+from router.budgets.model.prices import LearnedRatios, TextCount, TokenRatio
+from router.budgets.model.prices.ratios import LEAST, MAX_RATIOS, MIN_PIECES, MIN_SAMPLES, MOST
+from router.budgets.model.prices.text_count import weigh
 
 ENGLISH, CHINESE, CODE = "The river rises in the hills above the village. " * 20, "这条河发源于村庄上方的山丘。" * 20, "x = [1, 2];\n" * 40
 

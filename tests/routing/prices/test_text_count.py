@@ -7,8 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.routing.prices import TextCount
-from router.routing.prices.text_count import KINDS
+from router.budgets.model.prices import TextCount
+from router.budgets.model.prices.text_count import KINDS
 
 NAMES = [name for name, _ in KINDS]
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "prices.md"

@@ -6,8 +6,8 @@ import pytest
 
 from router.core.message import Message
 from router.core.outcome import Dead, Done, Outcome, Retry
-from router.routing.reports import AckRules, AcksHandler
-from router.routing.reports.acks import RecentAcks
+from router.work.model import AckRules, AcksHandler
+from router.work.model.acks import RecentAcks
 from tests.support.requests import a_message
 from tests.support.workers import ASSIGNED, FakeKnownAssignments, RecordedAcks, a_protobuf_ack, an_ack, an_assignment
 

@@ -8,7 +8,7 @@ from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
 from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
-from router.routing.reports import AssignmentCache
+from router.work.model import AssignmentCache
 from tests.support.workers import ASSIGNED, DECISION, REQUESTED_MS, an_assignment
 
 REQUEST = RouteRequest(tenant_id="acme", message_type="chat", payload=RawJson.encode(1), request_key="r-1", answer_id="r-1", trace_id="t-1")

@@ -5,9 +5,9 @@ import itertools
 import pytest
 from msgspec.structs import replace
 
-from router.contracts.adjustment import outcome_identity
+from router.budgets.model.adjustment import outcome_identity
 from router.contracts.usage import UsageEvent, assignment_identity
-from router.routing.reports.later_outcomes import MeteredEvent, is_same, make_correction, may_follow
+from router.work.model.later_outcomes import MeteredEvent, is_same, make_correction, may_follow
 from tests.support.workers import ASSIGNED
 
 STATUSES = ("success", "error", "timeout", "cancelled")

@@ -6,8 +6,8 @@ from router.contracts.result import ExecResult, read_result
 from router.contracts.usage import UsageEvent, assignment_identity, identity
 from router.core.message import Message
 from router.core.outcome import Fault
-from router.routing.reports import CostBound, make_bill, make_marked_event, make_usage_effect
-from router.routing.reports.metering import CLOCK_SKEW_MS, bound_time
+from router.work.model import CostBound, make_bill, make_marked_event, make_usage_effect
+from router.work.model.metering import CLOCK_SKEW_MS, bound_time
 from tests.support.workers import ASSIGNED, REQUESTED_MS, a_result, an_assignment, in_every_form
 
 

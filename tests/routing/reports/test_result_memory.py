@@ -1,7 +1,7 @@
 """The memory of what was metered lately."""
 
 from router.contracts.usage import UsageEvent
-from router.routing.reports import RecentOutcomes, Repetition
+from router.work.model import RecentOutcomes, Repetition
 from tests.support.workers import a_result
 
 EVENT = UsageEvent(tenant_id="a", provider_id="p", event_type="chat", latency_ms=1, cost=1.0, status="success", timestamp=1)

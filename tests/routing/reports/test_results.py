@@ -13,7 +13,7 @@ from router.contracts.usage import USAGE_SUBJECT, UsageEvent, identity
 from router.core.errors import BrokerUnavailable
 from router.core.message import Effect, Message
 from router.core.outcome import Dead, Done, Outcome, PublishAck, Retry
-from router.routing.reports import MeteredEvent, ReportMark, ResultRules, ResultsHandler, make_bill
+from router.work.model import MeteredEvent, ReportMark, ResultRules, ResultsHandler, make_bill
 from tests.support.requests import a_message
 from tests.support.workers import FakeKnownAssignments, RecordedOutcomes, a_result, an_assignment
 

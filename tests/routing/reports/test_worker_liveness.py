@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.contracts.heartbeat import Heartbeat
-from router.routing.reports import Liveness, WorkerChange, WorkerCondition
-from router.routing.reports.worker_admission import PROVEN_S
-from router.routing.reports.worker_liveness import EARLY_S
+from router.work.model import Liveness, WorkerChange, WorkerCondition
+from router.work.model.worker_admission import PROVEN_S
+from router.work.model.worker_liveness import EARLY_S
 
 
 def a_beat(worker: str = "w-1", status: str = "idle", **fields: object) -> Heartbeat:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from router.cli.import_target import import_agent
 from router.core.outcome import Dead, Done
 from router.sdk.samples.agents.ledger import Ledger
+from router.shell.import_target import import_agent
 from tests.support.agents import a_batch_bench, a_message
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "write-an-agent.md"

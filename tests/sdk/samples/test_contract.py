@@ -10,7 +10,7 @@ from router.contracts.provider_call import call_bytes, read_answer, read_piece
 from router.contracts.provider_request import ProviderRequest
 from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
-from router.routing.extensions.context import PipelineContext
+from router.extensions.model.context import PipelineContext
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "extension-json.md").read_text()
 BLOCKS = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from router.cli.import_target import import_extensions
 from router.sdk.extension import Request
+from router.shell.import_target import import_extensions
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "how-to" / "write-an-extension.md"

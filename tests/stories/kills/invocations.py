@@ -12,7 +12,7 @@ from router.config import Settings
 from router.contracts.provider import INVOKE
 from router.delivery.api import JetStream
 from router.delivery.buckets.documents import DocumentBucket
-from router.services.extension_store import ExtensionStore
+from router.extensions.store import ExtensionStore
 from tests.support.delivery import connected
 from tests.support.kills import KillCount, KilledProcess, KillPlan, a_server, count_ids, kill_and_restart
 from tests.support.providers import an_entry, answers, serve_provider

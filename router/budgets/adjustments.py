@@ -1,0 +1,210 @@
+"""Books what an operator corrects: an adjustment of one bill, of a period, or of a budget (docs/reference/budgets.md#adjust).
+
+    find (usage_search) ──> Correction, made here ──> stored, with a publish ack ──> the command's audit event
+
+The identity of an adjustment follows from the command's `--id`. So a command that was killed is run again with the same one, and books
+nothing twice: what stands is found in the stream, and within the duplicate window the server finds it.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from msgspec import Struct
+
+from router.budgets.model import Budget
+from router.budgets.model.adjustment import (
+    BILL,
+    BUDGET,
+    adjust_event,
+    derive_held_identity,
+    make_adjustment,
+    make_adjustment_effect,
+    operator_identity,
+)
+from router.budgets.model.reservation import BudgetReservation, read_reservation, reservation_text
+from router.budgets.model.settling import is_counted
+from router.budgets.usage_search import FoundAdjustment, FoundBill, UsageReference, find_adjustment, read_adjustment
+from router.contracts.money import format_nanos, round_to_nanos
+from router.contracts.usage import UsageEvent, identity
+from router.contracts.usage_cost import read_usage_cost
+from router.core.errors import BrokerUnavailable, RouterError
+from router.core.message import Effect
+from router.delivery.api import JetStream
+
+ALL_PROVIDERS = "*"  # of a budget without one: no provider can be called so
+DAY_MS = 86_400_000
+SHOWN = 5  # events named in a refusal
+_PERIOD = re.compile(r"(\d{4})-(\d{2})(?:-(\d{2}))?", re.ASCII)
+_TIMELESS = tuple(name for name in UsageEvent.__struct_fields__ if name != "timestamp")
+
+
+class AdjustmentRefused(RouterError):
+    """The correction cannot be booked; the text says why."""
+
+    code = "invalid_adjustment"
+
+
+class BilledPeriod(Struct, frozen=True):
+    """A day or a month, UTC: its first and its last millisecond."""
+
+    name: str
+    starts_ms: int
+    ends_ms: int
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What the operator asks for. `command_id`: the same again is the same adjustment."""
+
+    tenant_id: str
+    amount: Decimal
+    reason: str
+    command_id: str
+
+
+class Correction(Struct, frozen=True):
+    """An adjustment to be stored; `before`: nanos that stand on the bill of one event. Its time lies in `period`, whenever it is made."""
+
+    event: UsageEvent
+    reservation: str | None
+    before: int | None = None
+    period: BilledPeriod | None = None
+
+    @property
+    def effect(self) -> Effect:
+        return make_adjustment_effect(self.event, self.reservation)
+
+    @property
+    def nanos(self) -> int:
+        return round_to_nanos(Decimal(repr(self.event.cost)))
+
+
+def read_period(text: str) -> BilledPeriod:
+    """`2026-11` or `2026-11-27`. Raises ValueError."""
+    found = _PERIOD.fullmatch(text)
+    if found is None:
+        raise ValueError("should be a month, 2026-11, or a day, 2026-11-27")
+    year, month, day = int(found[1]), int(found[2]), found[3]
+    starts = datetime(year, month, int(day or 1), tzinfo=UTC)
+    days = 1 if day else monthrange(year, month)[1]
+    starts_ms = int(starts.timestamp()) * 1000
+    return BilledPeriod(text, starts_ms, starts_ms + days * DAY_MS - 1)
+
+
+def choose_bill(found: Sequence[FoundBill], reference: UsageReference) -> FoundBill:
+    """The one bill that is meant. Raises AdjustmentRefused."""
+    if not found:
+        raise AdjustmentRefused(f"tenant {reference.tenant_id} has no usage event of {reference.name} in the stream")
+    billed = [one for one in found if one.event.is_correlated or reference.event_id is not None]
+    if not billed:
+        names = _name(found)
+        raise AdjustmentRefused(f"{reference.name} is on no bill: its events are marked, their assignment was not known ({names})")
+    if len(billed) > 1:
+        raise AdjustmentRefused(f"{reference.name} has {len(billed)} usage events: name one with --event ({_name(billed)})")
+    return billed[0]
+
+
+def correct_bill(bill: FoundBill, asked: Asked) -> Correction:
+    """Raises AdjustmentRefused where more is taken off than was billed."""
+    event_id = operator_identity(BILL, asked.tenant_id, asked.command_id)
+    billed = bill.count_billed(without=event_id)
+    if asked.amount < 0 and billed + round_to_nanos(asked.amount) < 0:
+        raise AdjustmentRefused(f"more than was billed: {format_nanos(billed)} stands there, and no bill of one event is below 0")
+    event = adjust_event(BILL, bill.event, asked.amount, event_id=event_id, reason=asked.reason)
+    return Correction(event, bill.reservation, billed)
+
+
+def check_held_amount(held: UsageEvent, amount: float, bills: Sequence[FoundBill]) -> None:
+    """Raises AdjustmentRefused where a held cost, set to this amount, takes more off its bill than was billed.
+
+    `bills`: what the usage stream has of the event that it is, or that it adjusts."""
+    bill = next((one for one in bills if identity(one.event) == (held.adjusts or identity(held))), None)
+    if bill is None:
+        if held.adjusts is None and amount >= 0:
+            return  # a bill that has left the stream: an adjustment of it would be gone too
+        raise AdjustmentRefused(f"the bill {held.adjusts} is no longer in the usage stream: an amount below 0 has no bound there")
+    booked = round_to_nanos(Decimal(repr(held.cost)))
+    billed = bill.count_billed(without=derive_held_identity(identity(held))) - booked
+    if billed + round_to_nanos(Decimal(repr(amount))) < 0:
+        raise AdjustmentRefused(f"it takes more off than was billed: the amount is at least {format_nanos(-billed)}")
+
+
+def correct_period(period: BilledPeriod, asked: Asked, provider_id: str, policy_id: str | None, now_ms: int) -> Correction:
+    """Raises AdjustmentRefused for a period that has not begun."""
+    if period.starts_ms > now_ms:
+        raise AdjustmentRefused(f"period {period.name} has not begun")
+    event = make_adjustment(
+        BILL,
+        event_id=operator_identity(BILL, asked.tenant_id, asked.command_id),
+        tenant_id=asked.tenant_id,
+        provider_id=provider_id,
+        amount=asked.amount,
+        timestamp=min(period.ends_ms, now_ms),
+        reason=asked.reason,
+    )
+    policy = reservation_text(BudgetReservation("-", 0, policy_id, {})) if policy_id is not None else None
+    return Correction(event, policy, period=period)
+
+
+def correct_budget(budget: Budget, asked: Asked, now_ms: int) -> Correction:
+    """What is settled of this budget in its present window, and no bill."""
+    event = make_adjustment(
+        BUDGET,
+        event_id=operator_identity(BUDGET, asked.tenant_id, asked.command_id),
+        tenant_id=asked.tenant_id,
+        provider_id=budget.provider_id or ALL_PROVIDERS,
+        amount=asked.amount,
+        timestamp=now_ms,
+        budget=budget.budget_id,
+        reason=asked.reason,
+    )
+    return Correction(event, None)
+
+
+def list_counting(budgets: Sequence[Budget], correction: Correction) -> list[str]:
+    """The budgets in whose present windows it counts."""
+    effect = correction.effect
+    cost, reservation = read_usage_cost(effect.data), read_reservation(correction.reservation)
+    return [one.budget_id for one in budgets if cost is not None and is_counted(one, cost, reservation)]
+
+
+async def book(jetstream: JetStream, stream: str, correction: Correction, *, is_repeated: bool) -> FoundAdjustment | None:
+    """Store it; the one of its identity that stood there already, if so. `is_repeated`: its id was used before, perhaps.
+
+    Raises AdjustmentRefused if that one is another adjustment, BrokerUnavailable, BrokerRefused."""
+    standing = await find_standing(jetstream, stream, correction) if is_repeated else None
+    if standing is not None:
+        return standing
+    effect = correction.effect
+    answer = await jetstream.publish(effect.subject, effect.data, {**effect.headers, "Nats-Msg-Id": effect.id})
+    if not answer.get("duplicate"):
+        return None
+    stored = await jetstream.message(stream, int(answer["seq"]))
+    if stored is None or (found := read_adjustment(stored)) is None:
+        raise BrokerUnavailable(f"stream {stream} answers that {effect.id} is stored, and does not have it: run the command again")
+    return _require_same(found, correction)
+
+
+async def find_standing(jetstream: JetStream, stream: str, correction: Correction) -> FoundAdjustment | None:
+    """The adjustment of this identity. Raises AdjustmentRefused if it is another one."""
+    found = await find_adjustment(jetstream, stream, identity(correction.event))
+    return _require_same(found, correction) if found is not None else None
+
+
+def _require_same(found: FoundAdjustment, correction: Correction) -> FoundAdjustment:
+    wanted, period = correction.event, correction.period
+    differ = [name for name in _TIMELESS if getattr(found.event, name) != getattr(wanted, name)]
+    if period is not None and not period.starts_ms <= found.event.timestamp <= period.ends_ms:
+        differ.append("timestamp")
+    if differ:
+        raise AdjustmentRefused(f"--id was used for another adjustment: {differ[0]} was {getattr(found.event, differ[0])}")
+    return found
+
+
+def _name(bills: Sequence[FoundBill]) -> str:
+    said = [f"{identity(one.event)} {one.event.provider_id} {one.event.status} {format_nanos(one.nanos)}" for one in bills[:SHOWN]]
+    return ", ".join(said) + (", …" if len(bills) > SHOWN else "")

@@ -1,0 +1,42 @@
+"""Keeps the budgets of this process equal to their bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from router.budgets.model import Budget, BudgetTable
+from router.budgets.store import read_stored_budget
+from router.core.errors import BrokerUnavailable
+from router.delivery.api import JetStream
+from router.delivery.buckets.entries import BucketEntry
+from router.delivery.buckets.live_bucket import LiveBucket
+from router.delivery.shared_info import SharedInfo
+from router.process.observability import events, logs
+
+log = logs.logger(__name__)
+
+
+class LiveBudgets(LiveBucket[Budget]):
+    """A budget that cannot be read leaves the last good one in force."""
+
+    def __init__(self, jetstream: JetStream, bucket: str, table: BudgetTable, infos: SharedInfo | None = None) -> None:
+        super().__init__(jetstream, bucket, events.BUDGET_BROKEN, infos)
+        self._table = table
+
+    async def load(self) -> None:
+        """Load before the first request. If the bucket is unavailable the process starts anyway, and readiness waits for it."""
+        try:
+            await super().load()
+            await self.restore_last_good()
+        except BrokerUnavailable as exc:
+            log.error(events.BUCKET_UNAVAILABLE, bucket="budgets", cause=str(exc))
+
+    async def reload(self) -> None:
+        """What the bucket holds now: a budget that was put a moment ago is not missed. Raises BrokerUnavailable."""
+        self.on_change(await self.documents.read_all())
+
+    def read(self, entry: BucketEntry) -> Budget:
+        return read_stored_budget(entry).budget
+
+    def install(self, values: Sequence[Budget]) -> None:
+        self._table.replace(values)

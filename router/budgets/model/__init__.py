@@ -1,0 +1,34 @@
+"""Budgets: what a tenant may spend in a window, and the slices from which this instance decides (docs/reference/budgets.md). Pure.
+
+Budget, parse_budget    the document
+find_window             which hour, day or month a time is in
+BudgetTable             the slices of this instance, by tenant; a decision reserves from them
+leases                  what becomes of the shared document: grant, return, settle, expire
+"""
+
+from router.budgets.model.budget import Budget, BudgetError, parse_budget
+from router.budgets.model.leases import LeaseGrant, expire_leases, grant_lease, move_lease, open_next_window, return_lease, settle_costs
+from router.budgets.model.reserving import Charge, TenantBudgets
+from router.budgets.model.slices import BudgetSlice, SliceShort
+from router.budgets.model.table import BudgetTable
+from router.budgets.model.windows import BudgetWindow, find_window
+
+__all__ = [
+    "Budget",
+    "BudgetError",
+    "BudgetSlice",
+    "BudgetTable",
+    "BudgetWindow",
+    "Charge",
+    "LeaseGrant",
+    "SliceShort",
+    "TenantBudgets",
+    "expire_leases",
+    "find_window",
+    "grant_lease",
+    "move_lease",
+    "open_next_window",
+    "parse_budget",
+    "return_lease",
+    "settle_costs",
+]

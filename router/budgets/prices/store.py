@@ -1,0 +1,131 @@
+"""The bucket of prices: each is checked and versioned before it is written.
+
+    key: provider, model     {prices: [{input, output, ..., valid_from, version}, ...]}
+
+The command line writes, a router reads (`live_prices`). A document has the prices of one provider
+and model for all times, the earliest first: a price of next month stands beside the one of today.
+Each keeps the version of the document with which it was written; the newest has none of its own in
+the document, it is the record's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router.budgets.model.prices import Price, PriceError, PriceList, parse_price, price_document
+from router.budgets.model.prices.price import format_time, name_price
+from router.contracts.version_record import VersionRecord, read_record
+from router.core import ids
+from router.core.errors import Poison, RouterError
+from router.delivery.buckets.entries import BucketEntry
+from router.delivery.buckets.versioned_store import MAX_AUTHOR, VersionedStore
+
+MAX_PRICE_BYTES = 64 * 1024
+MAX_TIMES = 64  # prices of one provider and model
+MAX_MODELS = 1024  # documents in the bucket
+
+
+class PriceNotFound(RouterError):
+    """There is no such price."""
+
+    code = "price_not_found"
+
+
+class StoredPrices(Struct, frozen=True):
+    """The prices of one provider and model in the bucket."""
+
+    list: PriceList
+    record: VersionRecord
+
+
+class WrittenPrice(Struct, frozen=True):
+    """A price as it stands in the bucket.
+
+    `is_new` is False when the same one was there already: then nothing was written.
+    """
+
+    price: Price
+    is_new: bool
+
+
+class PriceStore(VersionedStore[StoredPrices]):
+    """A write may raise PriceError before it writes.
+
+    The name of a document: the provider, and the model where it is for one.
+    """
+
+    kind, not_found = "price", PriceNotFound
+
+    def read(self, entry: BucketEntry) -> StoredPrices:
+        return read_stored_prices(entry)
+
+    async def put(self, price: Price, *, author: str) -> WrittenPrice:
+        """Write the price in place of the one of the same time, or beside those of other times."""
+        name = list_name(price)
+        present = await self.find(*name)
+        if present is None and len(await self.list()) >= MAX_MODELS:
+            raise PriceError(f"there are prices of {MAX_MODELS} models already: delete one first")
+        others = [one for one in present.list.prices if one.valid_from != price.valid_from] if present is not None else []
+        same = next((one for one in present.list.prices if one.valid_from == price.valid_from), None) if present is not None else None
+        if same is not None and replace(price, version=same.version) == same:
+            return WrittenPrice(same, False)
+        kept = _make_room(sorted([*others, replace(price, version=0)], key=lambda one: one.valid_from))
+        replaces = present.record.version if present is not None else 0
+        version = await self.write(name, _write_document(kept), author=author[:MAX_AUTHOR], replaces=replaces)
+        return WrittenPrice(replace(price, version=version), True)
+
+    async def remove(self, provider_id: str, model: str | None, valid_from: int) -> int:
+        """Take out the price of one time, and return the new version; the last one goes by `delete`.
+
+        Raises PriceNotFound, PriceError.
+        """
+        name = (provider_id,) if model is None else (provider_id, model)
+        present = await self.get(*name)
+        kept = [one for one in present.list.prices if one.valid_from != valid_from]
+        if len(kept) == len(present.list.prices):
+            raise PriceNotFound(f"{name_price(provider_id, model)} has no price that is valid from {format_time(valid_from)}")
+        if not kept:
+            raise PriceError("it is the only price of this provider and model: delete it without --valid-from")
+        return await self.write(name, _write_document(kept), author=present.record.author, replaces=present.record.version)
+
+
+def list_name(price: Price) -> tuple[str, ...]:
+    return (price.provider_id,) if price.model is None else (price.provider_id, price.model)
+
+
+def list_documents(prices: PriceList) -> list[dict[str, object]]:
+    """Every price with its version."""
+    return [{**price_document(one), "version": one.version} for one in prices.prices]
+
+
+def read_stored_prices(entry: BucketEntry) -> StoredPrices:
+    """Raises Poison or PriceError for a value or a key that is no document of prices."""
+    name = ids.parts_of(entry.key)
+    if name is None or len(name) not in (1, 2) or len(entry.value) > MAX_PRICE_BYTES:
+        raise Poison("is no price of a provider")
+    record = read_record(entry.value)
+    documents = record.document.get("prices")
+    if not isinstance(documents, list) or not 0 < len(documents) <= MAX_TIMES:
+        raise PriceError(f"prices: should be 1..{MAX_TIMES} prices")
+    prices = [parse_price(one, f"prices[{place}]") for place, one in enumerate(documents)]
+    times = [one.valid_from for one in prices]
+    if any(list_name(one) != name for one in prices) or times != sorted(set(times)):
+        raise PriceError("prices: should be of the key's provider and model, each of another time, the earliest first")
+    return StoredPrices(PriceList(tuple(replace(one, version=one.version or record.version) for one in prices)), record)
+
+
+def _write_document(prices: Sequence[Price]) -> dict[str, object]:
+    return {"prices": [{**price_document(one), **({"version": one.version} if one.version else {})} for one in prices]}
+
+
+def _make_room(prices: list[Price]) -> list[Price]:
+    """Leave the earliest out once a later one is in force; the history has it."""
+    if len(prices) > MAX_TIMES and prices[1].valid_from <= time.time():
+        return prices[1:]
+    if len(prices) > MAX_TIMES:
+        raise PriceError(f"there are {MAX_TIMES} prices of this provider and model already: delete one first")
+    return prices

@@ -1,0 +1,78 @@
+"""The bucket of budgets: each is checked and versioned before it is written. The command line writes, a router reads (`live_budgets`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from router.budgets.model import Budget, BudgetError, parse_budget
+from router.budgets.model.budget import DENY, DOWNGRADE
+from router.budgets.model.table import MAX_BUDGETS
+from router.contracts.money import format_nanos
+from router.contracts.version_record import VersionRecord, read_record
+from router.core import ids
+from router.core.errors import Poison, RouterError
+from router.delivery.buckets.entries import BucketEntry
+from router.delivery.buckets.versioned_store import MAX_AUTHOR, VersionedStore
+
+MAX_BUDGET_BYTES = 8 * 1024
+
+
+class BudgetNotFound(RouterError):
+    """The tenant has no such budget."""
+
+    code = "budget_not_found"
+
+
+class StoredBudget(Struct, frozen=True):
+    """A budget in the bucket."""
+
+    budget: Budget
+    record: VersionRecord
+
+
+class BudgetStore(VersionedStore[StoredBudget]):
+    """A write may raise BudgetError before it writes. The name of a budget: its tenant, its id (`day/policy=chat`)."""
+
+    kind, not_found = "budget", BudgetNotFound
+
+    def read(self, entry: BucketEntry) -> StoredBudget:
+        return read_stored_budget(entry)
+
+    async def put(self, budget: Budget, *, author: str) -> int:
+        """Write the budget over the one of its name, if there is one; the version. Its windows go on."""
+        mine = [one for one in await self.list(budget.tenant_id) if one.budget.budget_id != budget.budget_id]
+        if len(mine) >= MAX_BUDGETS:
+            raise BudgetError(f"{budget.tenant_id} has {MAX_BUDGETS} budgets already: delete one first")
+        present = await self.find(budget.tenant_id, budget.budget_id)
+        created_ms = present.budget.created_ms if present is not None else time.time_ns() // 1_000_000
+        replaces = present.record.version if present is not None else 0
+        document = {**budget_document(budget), "created_ms": created_ms}
+        return await self.write((budget.tenant_id, budget.budget_id), document, author=author[:MAX_AUTHOR], replaces=replaces)
+
+    async def list(self, tenant_id: str | None = None) -> Sequence[StoredBudget]:
+        """Every budget, or one tenant's, in the order of their names."""
+        chosen = [one for one in await super().list() if tenant_id in (None, one.budget.tenant_id)]
+        return sorted(chosen, key=lambda one: (one.budget.tenant_id, one.budget.budget_id))
+
+
+def budget_document(budget: Budget) -> dict[str, object]:
+    """As `parse_budget` reads it, without the time."""
+    scope = {"policy": budget.policy_id, "provider": budget.provider_id}
+    then = DENY if budget.downgrade_to is None else DOWNGRADE + budget.downgrade_to
+    given = {name: value for name, value in scope.items() if value is not None}
+    return {"amount": format_nanos(budget.amount), "window": budget.window, **given, "then": then}
+
+
+def read_stored_budget(entry: BucketEntry) -> StoredBudget:
+    """Raises Poison or BudgetError for a value or a key that is no budget's."""
+    parts = ids.parts_of(entry.key)
+    if parts is None or len(parts) != 2 or len(entry.value) > MAX_BUDGET_BYTES:
+        raise Poison("is no budget of a tenant")
+    record = read_record(entry.value)
+    budget = parse_budget(record.document, parts[0])
+    if budget.budget_id != parts[1]:
+        raise Poison("is the budget of another key")
+    return StoredBudget(budget, record)

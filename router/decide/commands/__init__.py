@@ -1,0 +1,1 @@
+"""`router decide`, `decisions` and `request`."""

@@ -1,0 +1,114 @@
+"""Joins `delivery.live`, which answers requests from their live copy while the backlog is deep, with the decide consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from router.config import Settings
+from router.contracts.alert import CRITICAL, WARNING, Alert
+from router.contracts.decision import OVERLOADED
+from router.core.clock import Clock
+from router.decide.answer_counts import count_answer
+from router.decide.model.origin import RequestOrigin, build_overload_reply, glance_origin, read_origin
+from router.decide.model.read import RequestLimits
+from router.delivery.answered_requests import AnsweredRequests
+from router.delivery.answers import Answers
+from router.delivery.consumer import Consumer
+from router.delivery.live import ANSWERED, OUTCOMES, LiveRequests
+from router.delivery.live import OVERLOADED as REFUSED
+from router.delivery.overload import LiveRules
+from router.operate.alerts import Alerts
+from router.policies.model import PolicyTable
+from router.process.observability import LogRateLimit, Metrics, events, logs
+
+log = logs.logger(__name__)
+
+
+class LiveMetrics:
+    """`delivery.live.LiveObserver`, as metrics, log lines and alerts."""
+
+    def __init__(self, metrics: Metrics, alerts: Alerts) -> None:
+        self._metrics = metrics
+        self._alerts = alerts
+        self._lines = LogRateLimit(every_s=60.0)
+        self._metrics.overloaded.set(0)
+        for outcome in OUTCOMES:
+            self._metrics.live_requests[outcome,] += 0
+
+    def on_live(self, outcome: str, seconds: float) -> None:
+        self._metrics.live_requests[outcome,] += 1
+        if outcome == ANSWERED:
+            self._metrics.request_seconds.observe(seconds)
+
+    def on_refused(self, tenant: str, count: int) -> None:
+        self._metrics.live_requests[REFUSED,] += count
+        count_answer(self._metrics, tenant, OVERLOADED, count)
+        if self._lines.allow(OVERLOADED):
+            log.warning(events.OVERLOAD_REFUSES)
+            text = "More decide requests come than can be answered in time: requests above the share of their tenant are refused"
+            self._alerts.raise_alert(Alert(severity=WARNING, component="router.delivery", cause="overloaded", message=text))
+
+    def on_overload(self, wait_s: float | None) -> None:
+        self._metrics.overloaded.set(0.0 if wait_s is None else 1.0)
+        if wait_s is None:
+            log.info(events.OVERLOAD_ENDED)
+        else:
+            log.info(events.OVERLOAD_BEGAN, backlog_s=round(wait_s, 3))
+
+
+class UnstoredReport:
+    """Logs and alerts that no stream stores what is heard."""
+
+    def __init__(self, stream: str, alerts: Alerts) -> None:
+        self._stream = stream
+        self._alerts = alerts
+
+    def __call__(self, cause: str | None) -> None:
+        if cause is None:
+            log.info(events.REQUESTS_STORED_AGAIN, stream=self._stream)
+            return
+        log.error(events.REQUESTS_NOT_STORED, stream=self._stream, cause=cause)
+        text = "Requests are heard, and no stream stores them"
+        facts = {"stream": self._stream}
+        self._alerts.raise_alert(
+            Alert(severity=CRITICAL, component="router.delivery", cause="requests_not_stored", message=text, metadata=facts)
+        )
+
+
+def build_live_requests(
+    settings: Settings,
+    *,
+    metrics: Metrics,
+    alerts: Alerts,
+    marks: AnsweredRequests | None,
+    answers: Answers,
+    consumer: Callable[[], Consumer | None],
+    limits: RequestLimits,
+    policies: PolicyTable,
+    clock: Clock,
+) -> LiveRequests[RequestOrigin] | None:
+    """None where the settings switch it off, or the listener receives no live copies (`marks` is None)."""
+    admission, served = settings.admission, frozenset(settings.tenants_allowed)
+    if marks is None or admission.fair_after_ms is None:
+        return None
+    return LiveRequests(
+        answers,
+        consumer,
+        marks,
+        subject=settings.decide.subject,
+        describe=lambda data, headers: read_origin(data, headers, limits, served),
+        glance=partial(glance_origin, served=served) if served else glance_origin,
+        refuse=build_overload_reply,
+        is_high=lambda origin: policies.has_high and policies.is_high(origin.tenant_id, origin.policy_id),
+        observer=LiveMetrics(metrics, alerts),
+        clock=clock,
+        rules=LiveRules(
+            after_s=admission.fair_after_ms / 1000,
+            refuse_after_s=admission.overloaded_after_ms / 1000,
+            places=admission.queue,
+            at_once=settings.decide.slots,
+            max_bytes=admission.queue_bytes,
+            weights=admission.weights,
+        ),
+    )

@@ -1,0 +1,27 @@
+"""Decide requests: five forms read as one, answered from memory or decided by policy, answered, pushed. Delivery sends, stores and acks."""
+
+from router.decide.model.assign import NewAssignment
+from router.decide.model.choose import ProviderChooser
+from router.decide.model.handler import DecideHandler, DecideMeter, DecideRules
+from router.decide.model.idempotency_cache import CacheResult, IdempotencyCache
+from router.decide.model.push import AssignmentBucket, AssignmentPusher, PushRules
+from router.decide.model.read import RequestLimits, read
+from router.decide.model.reading import RequestReading
+from router.decide.model.recorder import DecisionRecorder
+
+__all__ = [
+    "AssignmentBucket",
+    "AssignmentPusher",
+    "CacheResult",
+    "DecideHandler",
+    "DecideMeter",
+    "DecideRules",
+    "DecisionRecorder",
+    "IdempotencyCache",
+    "NewAssignment",
+    "ProviderChooser",
+    "PushRules",
+    "RequestLimits",
+    "RequestReading",
+    "read",
+]

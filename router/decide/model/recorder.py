@@ -1,0 +1,175 @@
+"""The last decisions of the recorded tenants, kept so that they can be explained and evaluated again.
+
+`DecisionRecorder.evaluate` stands in for the engine's own: the same answer, and for a recorded tenant a `RecordedDecision` of it in that
+tenant's ring. Without recorded tenants the handler calls the engine's function itself, so a request costs nothing more.
+
+What goes into a ring is no secret (`redacted`), and it is bounded: so many entries a tenant, so many bytes an entry, the
+oldest first out. It is this instance's memory alone, and ends with it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Reversible
+from itertools import islice
+from typing import Protocol
+
+from msgspec import Struct
+
+from router.contracts.decision import Decision, Refusal
+from router.contracts.request import RouteRequest
+from router.core.clock import Clock, wall
+from router.decide.model.redacted import case_bytes, read_case
+from router.policies.model import (
+    NO_STATES,
+    SHARED,
+    Policy,
+    PreviousAttempt,
+    ProviderState,
+    ProviderStates,
+    RecordedDecision,
+    evaluate,
+    evaluate_shadow,
+    list_arms,
+)
+from router.policies.model.measurements import NO_FIGURES, LearnedFigures
+
+MAX_UNUSED_FIGURES = 50  # providers of a policy without a strategy, whose figures are recorded so that one can be tried
+
+
+class Evaluator(Protocol):
+    """`policy.evaluate`, as live requests call it."""
+
+    def __call__(
+        self,
+        policy: Policy,
+        request: RouteRequest,
+        *,
+        states: ProviderStates = NO_STATES,
+        figures: Mapping[str, LearnedFigures] = NO_FIGURES,
+        now: float,
+        remembered: str | None = None,
+        previous: PreviousAttempt | None = None,
+    ) -> Decision | Refusal: ...
+
+
+class _RecordedCase(Struct, frozen=True, gc=False):
+    """A recorded decision as bytes, small and not scanned by the garbage collector, with the ids to find it by."""
+
+    answer_id: str
+    message_id: str | None
+    policy_tenant_id: str
+    policy_id: str
+    case: bytes
+
+
+class DecisionRecorder:
+    """`entries` for each of `tenants`; of a case above `entry_bytes` the context is left out, and it says so."""
+
+    def __init__(
+        self,
+        tenants: frozenset[str] = frozenset(),
+        entries: int = 1000,
+        entry_bytes: int = 16_384,
+        today: Clock = wall,
+        figures: Callable[[str], Mapping[str, LearnedFigures]] = lambda _: NO_FIGURES,
+    ) -> None:
+        self._rings: dict[str, deque[_RecordedCase]] = {tenant: deque(maxlen=entries) for tenant in tenants}
+        self._entry_bytes = entry_bytes
+        self._today = today
+        self._figures = figures
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self._rings)
+
+    def is_recorded(self, tenant_id: str) -> bool:
+        """Whether the tenant is recorded. For `_shared`: whether any tenant is."""
+        return tenant_id in self._rings or (tenant_id == SHARED and self.is_on)
+
+    def evaluate(
+        self,
+        policy: Policy,
+        request: RouteRequest,
+        *,
+        states: ProviderStates = NO_STATES,
+        figures: Mapping[str, LearnedFigures] = NO_FIGURES,
+        now: float,
+        remembered: str | None = None,
+        previous: PreviousAttempt | None = None,
+    ) -> Decision | Refusal:
+        ring = self._rings.get(request.tenant_id)
+        if ring is None:
+            return evaluate(policy, request, states=states, figures=figures, now=now, remembered=remembered, previous=previous)
+        known = _states_of_policy(policy, states)  # before it is decided: what is recorded is what was looked at
+        learned = _figures_of_policy(policy, self._figures(request.tenant_id))  # also for weights: another strategy may be tried on it
+        answer = evaluate(policy, request, states=known, figures=learned, now=now, remembered=remembered, previous=previous)
+        shadow = evaluate_shadow(policy, request, states=known, figures=learned, now=now, remembered=remembered, previous=previous)
+        case = RecordedDecision(
+            at_ms=int(self._today() * 1000),
+            request=request,
+            policy_tenant_id=policy.tenant_id,
+            policy_id=policy.policy_id,
+            policy_version=policy.version,
+            session_key=policy.sticky.session_key if policy.sticky is not None else None,
+            states=known,
+            figures=learned,
+            now=now,
+            remembered=remembered,
+            previous=previous,
+            decision=answer if isinstance(answer, Decision) else None,
+            refusal=answer if isinstance(answer, Refusal) else None,
+            arm=policy.arm,
+            shadow_decision=shadow if isinstance(shadow, Decision) else None,
+            shadow_refusal=shadow if isinstance(shadow, Refusal) else None,
+        )
+        ring.append(self._pack(case))
+        return answer
+
+    def find(self, tenant_id: str, *, request_id: str | None = None, message_id: str | None = None) -> RecordedDecision | None:
+        """The newest case of the tenant's request that went by these ids; at least one is given."""
+        for kept in reversed(self._rings.get(tenant_id, ())):
+            if request_id in (None, kept.answer_id) and message_id in (None, kept.message_id):
+                return read_case(kept.case)
+        return None
+
+    def list_latest(self, tenant_id: str, policy_id: str, count: int) -> Iterator[RecordedDecision]:
+        """The newest `count` cases that a policy stored under these ids would have met, newest first.
+
+        Of a tenant: its requests by that policy's name, also when a shared one answered them. Of `_shared`: every recorded
+        tenant's that the shared one answered, one tenant after the other: sort them, if there are several.
+        """
+        if tenant_id == SHARED:
+            found = [case for ring in self._rings.values() for case in islice(_iterate_policy(ring, policy_id, SHARED), count)]
+        else:
+            found = list(islice(_iterate_policy(self._rings.get(tenant_id, ()), policy_id), count))
+        return map(read_case, found)  # read as they are asked for; the ring may move on meanwhile
+
+    def _pack(self, case: RecordedDecision) -> _RecordedCase:
+        request = case.request
+        return _RecordedCase(
+            request.answer_id, request.message_id, case.policy_tenant_id, case.policy_id, case_bytes(case, self._entry_bytes)
+        )
+
+
+def _iterate_policy(ring: Reversible[_RecordedCase], policy_id: str, policy_tenant_id: str | None = None) -> Iterator[bytes]:
+    for kept in reversed(ring):
+        if kept.policy_id == policy_id and policy_tenant_id in (None, kept.policy_tenant_id):
+            yield kept.case
+
+
+def _states_of_policy(policy: Policy, states: ProviderStates) -> Mapping[str, ProviderState]:
+    """What was known of those whom the policy names."""
+    if states is NO_STATES:
+        return NO_STATES
+    names = {name for arm in list_arms((policy,)) for name, _ in arm.plan.decisions}
+    return {name: state for name in names if (state := states.get(name)) is not None}
+
+
+def _figures_of_policy(policy: Policy, figures: Mapping[str, LearnedFigures]) -> Mapping[str, LearnedFigures]:
+    """What was learned of those among which the policy draws; a copy, because they change. Of very many only where they decide."""
+    arms = tuple(list_arms((policy,)))
+    if all(arm.strategy is None and len(arm.providers) > MAX_UNUSED_FIGURES for arm in arms):
+        return NO_FIGURES
+    names = {name for arm in arms for name in arm.plan.providers}
+    return {name: known for name in names if (known := figures.get(name)) is not None} if figures else NO_FIGURES

@@ -1,0 +1,158 @@
+"""The registered extensions and providers, how they fared in the last minutes on all instances; what was learned of providers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from router.core import ids
+from router.core.errors import RouterError
+from router.delivery.buckets.documents import DocumentBucket
+from router.extensions.store import ExtensionStore, RegisteredExtension
+from router.operate.admin.broadcast import InstanceAnswers, list_key_headers, request_from_all, request_one
+from router.operate.admin.service import ADMIN
+from router.policies.provider_figures import describe_errors, merge_stats
+from router.shell.page_data import FormButton, FormField, InvalidAddress, Page, PageParams, Sources, WriteForm, build_command
+from router.shell.table import MAX_ROWS, Column, Row, Table, TableFilter
+
+HEALTH_SERVICE = "get_extension_health"
+COLUMNS = (
+    Column("id", "Extension", "id"),
+    Column("type", "Type"),
+    Column("status", "Health", "verdict"),
+    Column("breaker", "Breaker", "verdict"),
+    Column("success", "Success", "percent"),
+    Column("calls", "Calls", "number"),
+    Column("p50", "p50 ms", "number"),
+    Column("p99", "p99 ms", "number"),
+    Column("state", "State", "verdict"),
+    Column("timeout", "Timeout ms", "number"),
+    Column("version", "Version", "number"),
+    Column("author", "By"),
+    Column("subjects", "Subjects"),
+)
+STATS_SERVICE = "get_provider_stats"
+WITHIN_S = 1.0
+STATS_COLUMNS = (
+    Column("tenant_id", "Tenant"),
+    Column("provider_id", "Provider"),
+    Column("share", "Share", "percent"),
+    Column("in_flight", "In flight", "number"),
+    Column("p50_latency_ms", "p50 ms", "number"),
+    Column("p95_latency_ms", "p95 ms", "number"),
+    Column("success", "Success", "percent"),
+    Column("cost", "Cost", "number"),
+    Column("score", "Score", "number"),
+    Column("samples", "Results", "number"),
+    Column("silent_s", "Last, s ago", "number"),
+    Column("errors_text", "Errors"),
+)
+STATS_EMPTY = "Nothing is known of a provider yet: results of assignments tell. A tenant whose requests push no assignment has no figures."
+TABS = (("/extensions", "Extensions"), ("/extensions/providers", "Providers"))
+SWITCH = WriteForm(
+    title="Switch those that are chosen",
+    name="chosen",
+    text="As `router extension disable` and `enable` do: every router follows within a second.",
+    fields=(FormField("note", "Note, for the audit", kind="note"),),
+    buttons=(FormButton("Disable", "/extensions/disable", "danger"), FormButton("Enable", "/extensions/enable")),
+)
+EMPTY = "No extension is registered. `router extension register FILE` registers one; policies then call it by its id."
+
+
+async def read_extensions(sources: Sources, _: PageParams) -> Page:
+    """The registry, and beside each entry the figures of the last five minutes, if a router answers."""
+    jetstream, settings = sources.link.jetstream(), sources.settings
+    registered = await ExtensionStore(DocumentBucket(jetstream, settings.buckets.extensions.name)).list()
+    connection, key = jetstream.connection, list_key_headers(settings.admin.api_key)
+    health: Mapping[str, Mapping[str, Any]] = {}
+    cause = ""
+    try:
+        answer = await request_one(connection, ADMIN + HEALTH_SERVICE, b"{}", key, is_router=True)
+        health, cause = _read_health(answer.data)
+    except RouterError as exc:
+        cause = str(exc)
+    return Page(
+        title="Extensions",
+        lead=f"{len(registered):,} registered; figures of the last five minutes",
+        command=build_command("router", "extension", "health"),
+        tabs=TABS,
+        table=Table(
+            columns=COLUMNS,
+            rows=[_build_row(one, health.get(one.entry.id, {})) for one in registered[:MAX_ROWS]],
+            empty=EMPTY,
+            note=f"No figures: {cause}" if cause else "",
+            choose="id",
+        ),
+        forms=(SWITCH,) if registered else (),
+    )
+
+
+async def read_providers(sources: Sources, params: PageParams) -> Page:
+    """What strategies choose by, of all instances together: the figures of `router provider stats`."""
+    tenant = params.text("tenant")
+    if tenant is not None and not ids.is_scoped(tenant):
+        raise InvalidAddress("tenant: an id is A-Z a-z 0-9 _ . : - without . or _ in front")
+    asked = {"tenant_id": tenant} if tenant is not None else {}
+    connection, key = sources.link.connection(), sources.settings.admin.api_key
+    answers = await request_from_all(connection, key, ADMIN + STATS_SERVICE, asked, WITHIN_S)
+    rows = merge_stats(answers.successful) if answers.successful else []
+    left_out = max((answer.get("left_out", 0) for answer in answers.successful), default=0)
+    return Page(
+        title="Providers",
+        lead="what strategies choose by; share, latency and success of the last one to two minutes",
+        command=build_command("router", "provider", "stats", tenant=tenant),
+        tabs=TABS,
+        table=Table(
+            columns=STATS_COLUMNS,
+            rows=[_build_stats_row(row) for row in rows[:MAX_ROWS]],
+            empty=STATS_EMPTY if answers.successful else _explain_silence(answers),
+            filters=(TableFilter("tenant", "Tenant"),),
+            note=f"{left_out:,} more are left out: one tenant's are fewer." if left_out else "",
+        ),
+    )
+
+
+def _explain_silence(answers: InstanceAnswers) -> str:
+    texts = dict.fromkeys(f"{error.get('code')}: {error.get('message')}" for error in answers.errors)
+    return ". ".join(texts) or "No router answered: is one running here, with admin.enabled?"
+
+
+def _build_stats_row(row: Mapping[str, Any]) -> Row:
+    success = row.get("recent_success_rate", row["success_rate"] if row["samples"] else None)
+    cells = {column.name: row.get(column.name) for column in STATS_COLUMNS}
+    rounded = {name: round(value, 3) for name, value in cells.items() if isinstance(value, float)}
+    return {**cells, **rounded, "success": success, "errors_text": describe_errors(row)}
+
+
+def _read_health(data: bytes) -> tuple[Mapping[str, Mapping[str, Any]], str]:
+    try:
+        answer = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        answer = None
+    if not isinstance(answer, dict) or not isinstance(answer.get("health"), dict):
+        error = answer.get("error") if isinstance(answer, dict) else None
+        return {}, f"{error.get('code')}: {error.get('message')}" if isinstance(error, dict) else "the answer cannot be read"
+    return {name: one for name, one in answer["health"].items() if isinstance(one, dict)}, ""
+
+
+def _build_row(one: RegisteredExtension, health: Mapping[str, Any]) -> Row:
+    entry, record = one.entry, one.record
+    subjects = ", ".join(version.subject + ("" if version.enabled else " (off)") for version in entry.list_versions())
+    has_calls = bool(health.get("latency_samples"))
+    return {
+        "id": entry.id,
+        "type": entry.kind,
+        "status": (health.get("status") if has_calls else "no calls") if health else None,
+        "breaker": health.get("circuit_breaker_state"),
+        "success": health.get("success_rate") if has_calls else None,
+        "calls": health.get("success_count", 0) + health.get("failure_count", 0) if health else None,
+        "p50": health.get("p50_latency_ms") if has_calls else None,
+        "p99": health.get("p99_latency_ms") if has_calls else None,
+        "state": "on" if entry.enabled else "off",
+        "subjects": subjects,
+        "timeout": entry.timeout_ms,
+        "version": record.version,
+        "author": record.author,
+    }

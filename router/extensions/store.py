@@ -1,0 +1,91 @@
+"""The bucket of registry entries: each is checked and versioned before it is written.
+
+The command line and the admin service write with this class; a router reads with `services.live_extensions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import orjson
+from msgspec import Struct
+
+from router.contracts.version_record import VersionRecord, make_record, read_record
+from router.core import ids
+from router.core.errors import RouterError
+from router.delivery.buckets.entries import BucketEntry
+from router.delivery.buckets.versioned_store import MAX_AUTHOR, RECORD_BYTES, VersionedStore
+from router.extensions.model import ExtensionEntry, parse_entry
+from router.extensions.model.parse import MAX_ENTRY_BYTES, check_size, read_document
+
+BY_HAND = "by hand"
+
+
+class ExtensionNotFound(RouterError):
+    """No extension of this id is registered."""
+
+    code = "extension_not_found"
+
+
+class RegisteredExtension(Struct, frozen=True):
+    entry: ExtensionEntry
+    record: VersionRecord
+
+
+class WrittenExtension(Struct, frozen=True):
+    """`is_new` is False when the same entry was registered already: then nothing was written."""
+
+    extension_id: str
+    version: int
+    is_new: bool
+
+
+class ExtensionStore(VersionedStore[RegisteredExtension]):
+    """A write may raise EntryError before it writes."""
+
+    kind, not_found = "extension", ExtensionNotFound
+
+    def read(self, entry: BucketEntry) -> RegisteredExtension:
+        return read_registered(entry)
+
+    def key(self, *name: str) -> str:
+        """Raises ExtensionNotFound for a name that can be no id."""
+        if not ids.is_token(name[0]):
+            raise ExtensionNotFound(f"there is no extension {name[0]!r}: this is no id")
+        return super().key(*name)
+
+    async def put(self, document: Mapping[str, object], *, author: str, replaces: int | None = None) -> WrittenExtension:
+        entry = _check_document(document)
+        present = await self.find(entry.id)
+        if present is not None and present.entry == entry and replaces in (None, present.record.version):
+            return WrittenExtension(entry.id, present.record.version, False)
+        version = await self.write((entry.id,), document, author=author[:MAX_AUTHOR], replaces=replaces)
+        return WrittenExtension(entry.id, version, True)
+
+    async def seed(self, document: Mapping[str, object], *, author: str) -> bool:
+        """Write the first version. Returns False if there ever was one, so a removed extension stays removed."""
+        return await self.write_first((_check_document(document).id,), document, author=author)
+
+    async def switch(self, extension_id: str, *, enabled: bool, author: str) -> WrittenExtension:
+        """Enable or disable it. Raises ExtensionNotFound."""
+        present = await self.get(extension_id)
+        document = present.record.document if present.entry.enabled == enabled else {**present.record.document, "enabled": enabled}
+        return await self.put(document, author=author, replaces=present.record.version)
+
+
+def read_registered(stored: BucketEntry) -> RegisteredExtension:
+    """Read a stored value: a record, or a bare entry that an operator wrote with another tool. Raises EntryError."""
+    document = read_document(stored.value, MAX_ENTRY_BYTES + RECORD_BYTES)
+    record = read_record(stored.value) if "document" in document else _build_manual_record(document, stored)
+    return RegisteredExtension(parse_entry(record.document, stored.key), record)
+
+
+def _check_document(document: Mapping[str, object]) -> ExtensionEntry:
+    entry = parse_entry(document)
+    check_size(orjson.dumps(document))
+    return entry
+
+
+def _build_manual_record(document: Mapping[str, object], stored: BucketEntry) -> VersionRecord:
+    # The revision of the bucket is higher than every version of the key, so versions that follow it still rise.
+    return make_record(document, version=stored.revision, author=BY_HAND, at_s=stored.stored_ns / 1e9)

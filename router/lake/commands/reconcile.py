@@ -1,0 +1,114 @@
+"""`router usage reconcile`: compare stream, tables and results with one another; for people, and for CI."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from router.lake.commands.command import warehouse_command
+from router.lake.commands.options import WAREHOUSE, Master, WarehouseAt, open_spark, open_warehouse
+from router.lake.commands.source import read_source_options
+from router.shell import exit_codes
+from router.shell.command_frame import CommandSession
+from router.shell.output import build_cell, build_table, open_console
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from router.budgets.sums import BudgetSum
+    from router.config import Settings
+    from router.lake.reconcile import ReconcileCheck, Reconciliation
+    from router.lake.reconcile.results import ResultStreams
+    from router.lake.reconcile.stream import OpenStream
+    from router.lake.warehouse import Warehouse
+
+Offline = Annotated[bool, typer.Option("--offline", help="Only the tables: no broker is asked.")]
+NoResults = Annotated[bool, typer.Option("--no-results", help="Do not compare the workers' results.")]
+
+
+@warehouse_command()
+def reconcile(
+    session: CommandSession,
+    *,
+    warehouse: WarehouseAt = WAREHOUSE,
+    offline: Offline = False,
+    no_results: NoResults = False,
+    master: Master = None,
+) -> int:
+    """Compare the stream, bronze, the tables made of it, gold, results, and what is settled of budgets, exactly, by Spark.
+
+    Each difference is named: sequences, event ids, groups. Exit status: 0 all agree, 1 something differs, 3 no broker answers.
+
+    Example:  router usage reconcile --warehouse ./usage --json
+    """
+    found = open_warehouse(warehouse)
+    stream, streams = (None, None) if offline else _open_streams(session.settings, has_results=not no_results)
+    settled = None if offline else _read_settled(session.settings)
+    account = _compare(found, stream, streams, settled, master)
+    session.emit_one(account.to_json(), lambda: _print_checks(account))
+    return exit_codes.OK if account.is_right else exit_codes.NO
+
+
+def _open_streams(settings: Settings, *, has_results: bool) -> tuple[OpenStream, ResultStreams | None]:
+    """Open the streams before Spark starts, so that a missing or wrong broker is reported at once."""
+    from router.lake.reconcile.stream import open_stream
+
+    streams = _open_result_streams(settings) if has_results else None
+    return open_stream(read_source_options(settings.nats, settings.streams.usage.name)), streams
+
+
+def _compare(
+    found: Warehouse, stream: OpenStream | None, streams: ResultStreams | None, settled: Sequence[BudgetSum] | None, master: str | None
+) -> Reconciliation:
+    from rich.console import Console
+
+    with open_spark(master) as spark, Console(stderr=True).status("") as status:
+        from router.lake.reconcile import reconcile as compare
+
+        return compare(spark, found, stream, streams, settled=settled, on_check=lambda what: status.update(f"comparing {what}"))
+
+
+def _open_result_streams(settings: Settings) -> ResultStreams | None:
+    """Open the streams of results; None if there is no such stream."""
+    from router.core.errors import Misconfigured
+    from router.lake.reconcile.results import open_result_streams
+
+    streams, nats = settings.streams, settings.nats
+    results, usage, letters = (
+        read_source_options(nats, stream.name, has_headers=stream is streams.results)
+        for stream in (streams.results, streams.usage, streams.dlq)
+    )
+    try:
+        return open_result_streams(results, usage, letters, settings.results.durable)
+    except Misconfigured:
+        return None
+
+
+def _read_settled(settings: Settings) -> Sequence[BudgetSum] | None:
+    """None: this account has no budgets, or may not read them."""
+    from router.core.errors import BrokerUnavailable
+    from router.lake.reconcile.settled import read_sums
+
+    buckets, options = settings.buckets, read_source_options(settings.nats, settings.streams.usage.name)
+    try:
+        return read_sums(options, buckets.budgets.name, buckets.budgets_spent.name)
+    except BrokerUnavailable:
+        return None
+
+
+def _print_checks(account: Reconciliation) -> None:
+    open_console().print(
+        build_table(("check", "verdict", "found"), ((check.name, _verdict(check), check.says) for check in account.checks))
+    )
+    for check in account.checks:
+        if check.ids:
+            open_console().print(build_cell(f"{check.name}: {', '.join(check.ids)}"))
+    print("it all agrees" if account.is_right else "something differs")
+
+
+def _verdict(check: ReconcileCheck) -> Text:
+    from rich.text import Text
+
+    return Text(check.verdict, style={True: "green", False: "bold red", None: "dim"}[check.is_right])

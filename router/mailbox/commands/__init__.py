@@ -1,0 +1,1 @@
+"""`router mailbox`, `outbox` and `inbox`."""

@@ -1,0 +1,197 @@
+"""An inbox as a process: its database, connection and handler under one supervision tree.
+
+    http      the pages for operators
+    gauges    QRY-051 every few seconds, for /metrics
+    inbox     the tree of `mailbox.inbox`
+
+The handler is a function of the user, or the service at `inbox.handler.url` (`inbox_handler`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+from router.config import Settings
+from router.config.connect import connect_by
+from router.core.errors import Misconfigured
+from router.delivery import topology
+from router.delivery.api import JetStream
+from router.delivery.consumer import Deadlines
+from router.delivery.stuck import ConnectionWatchdog, watch_connections
+from router.delivery.topology import NANOS_PER_S, Topology
+from router.mailbox.backlog import age_s, get_inbox_backlog
+from router.mailbox.database_watch import DatabaseWatch
+from router.mailbox.drift import DriftWatch
+from router.mailbox.inbox.http_handler import HttpEventHandler
+from router.mailbox.inbox.inbox import Inbox
+from router.mailbox.inbox.observer import InboxStats
+from router.mailbox.inbox.retention import InboxRetentionRules
+from router.mailbox.inbox.rules import durable_of, inbox_streams
+from router.mailbox.inbox.stale_row_scan import StaleRowScanRules
+from router.mailbox.inbox.transactional_strategy import Handler, check_handler
+from router.mailbox.inbox_handler import service_of
+from router.mailbox.inbox_rules import rules_of
+from router.mailbox.relay_process import database_of
+from router.mailbox.schema import require
+from router.operate.topology.declared_topology import declare_advisories_stream, declare_attempts_bucket
+from router.process.observability import HttpServer, Metrics, ReadinessCheck, events, logs, readiness_series
+from router.process.observability.broker_log import BrokerLog
+from router.process.supervision import Child, Helper, Intensity, Supervisor, helper_states, supervise
+
+log = logs.logger(__name__)
+
+GAUGES_EVERY_S = 5.0
+REMEDY = "change the setting or the stream; a durable: delete it, rows know what was processed"
+RETENTION_EVERY_S = 600.0
+
+
+class InboxService:
+    """`run` until cancelled; then it drains."""
+
+    def __init__(self, settings: Settings, handler: Handler | None = None) -> None:
+        """Raises Misconfigured for a handler that could not be called, or where none is named."""
+        if handler is not None:
+            check_handler(handler)
+        self.settings = settings
+        self.rules = rules_of(settings)
+        self.metrics = Metrics()
+        self.metrics.ready.set_function(lambda: readiness_series(self.readiness()))
+        self._database = database_of(settings, "router inbox consume")
+        self._handler = handler if handler is not None else service_of(settings)
+        self._inbox: Inbox | None = None
+        self._http = ""  # the address of the pages, once they are served
+        self._drift: DriftWatch | None = None
+        self._database_watch = DatabaseWatch()  # it looks with the gauges, so it needs no message
+        self._broker = BrokerLog("inbox")
+        self._watchdog: ConnectionWatchdog | None = None
+
+    @property
+    def figures(self) -> InboxStats:
+        """The counts so far."""
+        return self._inbox.observer.stats if self._inbox is not None else InboxStats()
+
+    async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
+        """`on_ready` gets the address of the pages, once the durable is there.
+
+        Raises Misconfigured, DatabaseUnavailable and BrokerUnavailable at the start, ConnectionStuck later.
+        """
+        async with self._open() as inbox:
+            await inbox.open()
+            self._inbox = inbox
+            self._register_gauges(inbox)
+            announcing = asyncio.create_task(self._announce(inbox, on_ready))
+            try:
+                await supervise(self._tree(inbox))
+            finally:
+                announcing.cancel()
+
+    async def _announce(self, inbox: Inbox, on_ready: Callable[[str], None]) -> None:
+        """What is published from now on is delivered: the durable is there, and a new one begins where its settings say."""
+        while not (self._http and inbox.consumer.health.is_there):  # noqa: ASYNC110 - two causes, once
+            await asyncio.sleep(0.01)
+        on_ready(self._http)
+
+    def readiness(self) -> Mapping[str, ReadinessCheck]:
+        if self._inbox is None:
+            return {"inbox": ReadinessCheck(False, "not started")}
+        health = self._inbox.consumer.health
+        trouble = self._inbox.trouble
+        handler = ReadinessCheck(trouble is None, trouble or "answering")
+        topology = {"topology": self._drift.check} if self._drift is not None else {}
+        inbox = ReadinessCheck(health.is_ready, health.detail)
+        return {"inbox": inbox, "handler": handler, "database": self._database_watch.check, **topology}
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[Inbox]:
+        async with self._database, contextlib.AsyncExitStack() as opened:
+            await require(self._database)
+            connection = await connect_by(self.settings.nats, on_lost=self._broker.on_disconnected, on_back=self._broker.on_reconnected)
+            opened.push_async_callback(connection.close)
+            opened.callback(setattr, self._broker, "is_closing", True)
+            if isinstance(self._handler, HttpEventHandler):
+                opened.push_async_callback(self._handler.close)
+            jetstream = JetStream(connection, self.settings.nats.js_domain)
+            await self._ensure_streams(jetstream)
+            self._drift = DriftWatch(jetstream, self._declared, REMEDY)
+            await self._drift.look()
+            await self._warn_of_in_flight(jetstream)
+            self._watchdog = await opened.enter_async_context(watch_connections(connection))
+            yield self._build_inbox(jetstream)
+
+    def _build_inbox(self, jetstream: JetStream) -> Inbox:
+        settings, keep = self.settings, self.settings.inbox.keep_ms / 1000
+        return Inbox(
+            self.rules,
+            jetstream,
+            self._database,
+            self._handler,
+            node_id=settings.node_id,
+            attempts_bucket=settings.buckets.attempts.name,
+            may_create=settings.topology == "create",
+            stale_rows=StaleRowScanRules(every_s=settings.inbox.sweep_ms / 1000, older_than_s=settings.inbox.stranded_after_ms / 1000),
+            retention=InboxRetentionRules(keep=keep, every=min(RETENTION_EVERY_S, keep / 4)),
+            deadlines=Deadlines(settings.drain.soft_deadline_ms / 1000, settings.drain.hard_deadline_ms / 1000),
+        )
+
+    @property
+    def _declared(self) -> Topology:
+        """Its own streams, and its durable on the stream of the publisher."""
+        return Topology(self._streams.streams, (durable_of(self.rules),))
+
+    @property
+    def _streams(self) -> Topology:
+        shared = (declare_advisories_stream(self.settings), declare_attempts_bucket(self.settings))
+        return inbox_streams(self.rules, *shared, letters_replicas=self.settings.streams.dlq.replicas)
+
+    async def _ensure_streams(self, jetstream: JetStream) -> None:
+        wanted = self._streams
+        if self.settings.topology == "create":
+            await topology.create(jetstream, wanted)
+        elif self.settings.topology == "check":
+            for difference in await topology.compare(jetstream, wanted):
+                raise Misconfigured("topology", f"{difference}: make it, or set topology = create")
+
+    async def _warn_of_in_flight(self, jetstream: JetStream) -> None:
+        """Log messages in flight in another process: they are redelivered here only after the ack wait, if that process died."""
+        info = await jetstream.consumer(self.rules.stream, self.rules.durable)
+        if info is not None and (in_hand := info["num_ack_pending"]):
+            at_most_s = info["config"]["ack_wait"] / NANOS_PER_S
+            log.warning(events.INBOX_WAITS, consumer=self.rules.durable, in_hand=in_hand, at_most_s=at_most_s, setting="inbox.ack_wait_ms")
+
+    def _tree(self, inbox: Inbox) -> Supervisor:
+        host, port = self.settings.http.host, self.settings.http.port
+        http = HttpServer(host, port, self.metrics.registry, self.readiness, stuck=self._read_stuck_cause)
+        gauges = Helper("gauges", self._gauges)
+        helpers = (gauges, *((Helper("drift", self._drift.run),) if self._drift is not None and self.settings.topology != "off" else ()))
+        self.metrics.helper_failing.set_function(lambda: helper_states((*helpers, *inbox.helpers)))
+        children = (
+            Child("http", lambda: http.run(self._on_bound)),
+            *(helper.child for helper in helpers),
+            inbox.tree(),
+        )
+        return Supervisor("service", children, intensity=Intensity(5, 30))
+
+    def _on_bound(self, port: int) -> None:
+        self._http = f"http://{self.settings.http.host}:{port}"
+
+    def _read_stuck_cause(self) -> str | None:
+        return self._watchdog.cause if self._watchdog is not None else None
+
+    def _register_gauges(self, inbox: Inbox) -> None:
+        durable, metrics = self.rules.durable, self.metrics
+        metrics.inbox_handled.set_function(lambda: {(code,): count for code, count in inbox.observer.codes.items()})
+        metrics.inbox_paused.set_function(lambda: int((inbox.consumer.health.paused_for or inbox.trouble) is not None), durable)
+
+    async def _gauges(self) -> None:
+        """A helper: QRY-051 (docs/reference/requirements.md#sd-18), and whether the database answers."""
+        context = self.settings.mailbox.context
+        while True:
+            with self._database_watch.look():
+                async with self._database.transaction() as session:
+                    backlog = await get_inbox_backlog(session)
+                self.metrics.inbox_backlog.set(backlog.count, context)
+                self.metrics.inbox_oldest_seconds.set(age_s(backlog), context)
+            await asyncio.sleep(GAUGES_EVERY_S)

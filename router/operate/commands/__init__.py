@@ -1,0 +1,1 @@
+"""`router dlq`, `doctor`, `topology`, `audit`, `backup`, `restore` and `contract violations`."""

@@ -1,0 +1,186 @@
+"""`router topology`: compare the declared streams and consumers with those of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+
+from router.operate.commands.second_place import Domain, build_mirrors, promote, record_topology, source
+from router.shell import exit_codes
+from router.shell.command_frame import CommandSession, command
+from router.shell.options import Monitors
+from router.shell.output import print_json
+
+if TYPE_CHECKING:
+    from router.config import Settings
+    from router.delivery.topology import Difference, Topology
+
+Workers = Annotated[
+    list[str] | None, typer.Option("--worker", metavar="DURABLE", help="Also a durable that workers share; may be given again.")
+]
+
+Overcommit = Annotated[bool, typer.Option("--overcommit", help="Reserve more than there is room for, on your own account.")]
+
+AlwaysJson = Annotated[bool, typer.Option("--json", help="Changes nothing: it is JSON always.")]
+
+topology = typer.Typer(no_args_is_help=True, help="Streams and consumers: compared, created, exported.", rich_markup_mode="rich")
+
+DONE = {"missing": "made", "drifted": "brought back", "widened": "brought back"}  # by the state before
+
+LESS = "Lower streams.*.max_bytes, set fewer replicas, or make room; --overcommit reserves more than there is"
+
+# Fields that the `nats` tool requires in a stream's file and the server sets by itself.
+_UNLIMITED = {"max_consumers": -1, "max_msgs": -1, "max_msg_size": -1}
+
+
+@topology.command()
+@command()
+async def plan(session: CommandSession, worker: Workers = None) -> int:
+    """Show what `apply` would do. Exit status: 0 all is as declared, 1 something differs.
+
+    Example:  router topology plan
+    """
+    from router.delivery.topology import compare
+
+    differences = await compare(await session.open_jetstream(), _declare(session.settings, worker or ()))
+    columns = ("", "name", "state", "declared / on the server")
+    session.emit(differences, columns, lambda one: (one.kind, one.name, one.state, _format_changes(one)), empty="all is as declared")
+    return exit_codes.NO if differences else exit_codes.OK
+
+
+@topology.command()
+@command()
+async def apply(session: CommandSession, worker: Workers = None, monitor: Monitors = None, overcommit: Overcommit = False) -> int:
+    """Create what is missing, and restore what has drifted, copies too. Nothing is ever deleted.
+
+    The streams' max_bytes, each copy counted, must fit into the account's limit, and into the servers, which a cluster does not check
+    by itself: their monitoring ports show their room (--monitor, or nats.monitor). Without room nothing is changed.
+    A worker creates its durable itself if it may; if it may not, name the durable here.
+    Exit status: 0 done, 1 no room, or the server refused, or does not answer.
+
+    Example:  router topology apply --monitor http://n1:8222 --monitor http://n2:8222    router topology apply --worker caf-worker
+    """
+    wanted = _declare(session.settings, worker or ())
+    if not overcommit and (shortage := await _find_shortage(session, wanted, monitor or session.settings.nats.monitor)) is not None:
+        return exit_codes.refuse(shortage)
+    await _bring_about(session, wanted, "all was as declared", audited_as="topology apply")
+    return exit_codes.OK
+
+
+@topology.command()
+@command()
+async def mirror(session: CommandSession, domain: Domain = None) -> None:
+    """Mirror a router's streams and buckets from another JetStream domain; or usage alone, into the account of this key.
+
+    With --domain it prepares a second place (docs/how-to/two-places.md). Without it the lake reads usage in an account of its own, away
+    from every other stream: deploy/nats/accounts.conf imports what it needs. Exit status: 0 done, 1 the server refused, or does not answer.
+
+    Example:  router topology mirror    router topology mirror --domain hub
+    """
+    otherwise = "the mirror was as declared" if domain is None else "every mirror was as declared"
+    await _bring_about(session, await build_mirrors(session, domain), otherwise)  # no audit: where mirrors stand, nothing takes an event
+
+
+topology.command()(source)
+topology.command()(promote)
+
+
+@topology.command()
+@command()
+def export(
+    session: CommandSession,
+    directory: Annotated[
+        Path | None, typer.Option("--dir", metavar="DIR", help="Write one file for each instead.", file_okay=False)
+    ] = None,
+    as_json: AlwaysJson = False,  # noqa: ARG001 - every client command takes it
+) -> None:
+    """Print the configurations as JSON, as the `nats` tool takes them. No server is asked.
+
+    Example:  router topology export --dir ./nats    then    nats stream add --config ./nats/stream-ROUTER_DECIDE.json
+    """
+    from router.serve.assembly import declare_topology
+
+    wanted = declare_topology(session.settings)
+    streams: list[dict[str, Any]] = [{**_UNLIMITED, **stream.to_json()} for stream in wanted.streams]
+    consumers: list[dict[str, Any]] = [{"stream_name": consumer.stream, "config": consumer.to_json()} for consumer in wanted.consumers]
+    if directory is None:
+        print_json({"streams": streams, "consumers": consumers})
+        return
+    directory.mkdir(parents=True, exist_ok=True)
+    for body in streams:
+        _write(directory / f"stream-{body['name']}.json", body)
+    for body in consumers:
+        _write(directory / f"consumer-{body['stream_name']}-{body['config']['durable_name']}.json", body["config"])
+
+
+async def _find_shortage(session: CommandSession, wanted: Topology, monitors: Sequence[str]) -> str | None:
+    """Why nothing is changed. None: there is room, or what is there cannot be read, which is told."""
+    from router.operate.doctor import collect, describe_need, find_shortages
+
+    settings, jetstream = session.settings, await session.open_jetstream()
+    facts = await collect(
+        jetstream,
+        wanted,
+        letters=settings.streams.dlq.name,
+        max_request=settings.max_payload_bytes,
+        monitors=monitors,
+        asks_server=False,
+    )
+    if shortages := find_shortages(facts):
+        return f"no room, nothing was changed: {'; '.join(shortages)}. {LESS}"
+    if facts.server.is_clustered and not facts.server.storage:
+        exit_codes.complain(f"the servers' room was not looked at: {describe_need(facts)}. --monitor URL of each server shows it")
+    return None
+
+
+async def _bring_about(session: CommandSession, wanted: Topology, otherwise: str, *, audited_as: str | None = None) -> None:
+    """Apply, and print what was done, also where a later part fails: what was made stands."""
+    from router.delivery.topology import apply as bring_about
+
+    done: list[Difference] = []
+    try:
+        await bring_about(await session.open_jetstream(), wanted, done.append)
+    except BaseException:  # also Ctrl-C
+        if done:
+            await _tell(session, done, otherwise, audited_as)
+        raise
+    await _tell(session, done, otherwise, audited_as)
+
+
+async def _tell(session: CommandSession, done: Sequence[Difference], otherwise: str, audited_as: str | None) -> None:
+    from msgspec import to_builtins
+
+    session.emit(
+        done,
+        ("", "name", "done", "declared / before"),
+        lambda one: (one.kind, one.name, DONE[one.state], _format_changes(one)),
+        lambda one: {**to_builtins(one), "done": DONE[one.state]},
+        empty=f"nothing to do: {otherwise}",
+    )
+    if audited_as is not None:
+        await record_topology(session, audited_as, [f"{one.kind} {one.name}" for one in done])
+
+
+def _declare(settings: Settings, workers: Sequence[str]) -> Topology:
+    """Return the topology that the router declares, with the durables of these workers."""
+    from router.delivery.topology import Topology
+    from router.sdk.worker import worker_durable
+    from router.serve.assembly import declare_topology
+
+    router, subject = declare_topology(settings), settings.assignment.subjects[0]
+    durables = (worker_durable(settings.streams.assignments.name, durable, subject=subject) for durable in workers)
+    return Topology(router.streams, (*router.consumers, *durables))
+
+
+def _format_changes(difference: Difference) -> str:
+    fields = [f"{name}: {want!r} / {has!r}" for name, (want, has) in difference.fields.items()]
+    return difference.cause or "\n".join([*fields, *([difference.remedy] if difference.remedy else [])])
+
+
+def _write(file: Path, body: object) -> None:
+    file.write_bytes(orjson.dumps(body, option=orjson.OPT_INDENT_2) + b"\n")
+    print(file)

@@ -1,0 +1,203 @@
+"""Reads the facts from a server. Read-only: it creates and changes nothing, and pulls no message from a consumer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router.core.clock import wall
+from router.core.errors import BrokerRefused, BrokerUnavailable, NoLeader, PermissionDenied
+from router.delivery.api import JetStream, Json, StoredMessage
+from router.delivery.server_pause import describe_pause
+from router.delivery.topology import NANOS_PER_S, ConsumerSpec, StreamSpec, Topology, compare
+from router.operate.doctor.collect_partitions import PartitionedSubject, list_partition_facts
+from router.operate.doctor.facts import AccountCount, ConsumerFacts, Facts, Origin, ServerFacts, StreamFacts, ViolationFacts
+from router.operate.doctor.monitor import ServerStates, find_sync_mode, read_group, read_servers, read_storage
+
+T = TypeVar("T")
+EARLIER_BUCKETS = ("ROUTER_STARTS",)  # of versions before this one
+
+
+class _Unread(Struct):
+    """Why some streams and consumers could not be read."""
+
+    names: list[str] = []
+    denied: list[str] = []
+    without_leader: list[str] = []
+
+
+async def collect(
+    jetstream: JetStream,
+    topology: Topology,
+    *,
+    letters: str,
+    max_request: int,
+    cleaned_stream: str = "",
+    monitors: Sequence[str] = (),
+    asks_server: bool = True,
+    partitioned: PartitionedSubject | None = None,
+    read_violations: Callable[[], Awaitable[ViolationFacts]] | None = None,
+) -> Facts:
+    """All facts that `checks` need. `monitors`: the URLs of the servers' monitoring ports; without them the connected server is asked.
+
+    `asks_server` False: it is not, because a server logs a violation of an ordinary account that asks.
+
+    Raises BrokerUnavailable if the server stops answering. A server without JetStream, a cluster without a quorum, a stream without a
+    leader, or a missing permission, is a finding, not an error.
+    """
+    server = await _server(jetstream, monitors, asks_server=asks_server)
+    if not (server.has_jetstream and server.has_quorum):
+        return Facts(now=wall(), server=server, max_request=max_request)
+    unread = _Unread(denied=[server.why_not] if server.why_not else [])
+    streams = await asyncio.gather(*(_note_unread(_stream(jetstream, spec), spec.name, unread) for spec in topology.streams))
+    consumers = await asyncio.gather(*(_note_unread(_consumer(jetstream, spec), spec.durable, unread) for spec in topology.consumers))
+    readable = _leave_out(topology, unread)
+    return Facts(
+        denied=tuple(unread.denied),
+        declared=readable.streams,
+        without_leader=tuple(unread.without_leader),
+        now=wall(),
+        server=server,
+        max_request=max_request,
+        streams=tuple(stream for stream in streams if stream is not None),
+        consumers=tuple(consumer for consumer in consumers if consumer is not None),
+        partitions=tuple(await _note_unread(list_partition_facts(jetstream, partitioned), "", _Unread()) or ()) if partitioned else (),
+        lease=partitioned.lease if partitioned else 0.0,
+        differences=tuple(await _note_unread(compare(jetstream, readable), "", _Unread()) or ()),
+        violations=await _note_unread(read_violations(), "", _Unread()) if read_violations is not None else None,
+        left_over=tuple([name for name in EARLIER_BUCKETS if await _note_unread(_is_left_over(jetstream, name, topology), "", _Unread())]),
+        letters=letters,
+        cleaned_stream=cleaned_stream,
+    )
+
+
+async def _server(jetstream: JetStream, monitors: Sequence[str], *, asks_server: bool) -> ServerFacts:
+    connection = jetstream.connection
+    version = connection.connected_server_version
+    servers = await read_servers(jetstream, monitors) if monitors or asks_server else ServerStates(())
+    facts = ServerFacts(
+        version=(version.major, version.minor, version.patch),
+        has_jetstream=True,
+        max_payload=connection.max_payload,
+        is_clustered=bool(connection._server_info.get("cluster")),
+        sync=find_sync_mode(servers.states),
+        storage=tuple(filter(None, map(read_storage, servers.states))),
+        unread=servers.unread,
+    )
+    return await _ask_account(jetstream, facts)
+
+
+async def _ask_account(jetstream: JetStream, facts: ServerFacts) -> ServerFacts:
+    """A user without permission for the account's figures may still read its streams."""
+    try:
+        account = await jetstream.account()
+    except NoLeader:
+        return replace(facts, has_quorum=False)
+    except PermissionDenied as exc:
+        return replace(facts, why_not=str(exc))
+    except (BrokerUnavailable, BrokerRefused) as exc:
+        return replace(facts, has_jetstream=False, why_not=str(exc))
+    limits = account["limits"]
+    kinds = ("streams", "consumers")
+    counts = tuple(AccountCount(kind, account.get(kind, 0), limits.get(f"max_{kind}", -1)) for kind in kinds)
+    reserved = account.get("reserved_storage", 0)
+    return replace(facts, account_limit=limits["max_storage"], account_reserved=reserved, account_counts=counts)
+
+
+async def _note_unread(reading: Awaitable[T], name: str, unread: _Unread) -> T | None:
+    """The result; None if the server denies it, or the stream has no leader: then `unread` says so."""
+    try:
+        return await reading
+    except PermissionDenied as exc:
+        unread.denied.append(str(exc))
+    except NoLeader:
+        unread.without_leader.append(name)
+    unread.names.append(name)
+    return None
+
+
+def _leave_out(topology: Topology, unread: _Unread) -> Topology:
+    """The topology without what could not be read: an answer that does not come costs seconds."""
+    absent = set(unread.names)
+    streams = tuple(one for one in topology.streams if one.name not in absent)
+    return Topology(streams, tuple(one for one in topology.consumers if not {one.stream, one.durable} & absent))
+
+
+async def _stream(jetstream: JetStream, spec: StreamSpec) -> StreamFacts | None:
+    info = await jetstream.stream(spec.name)
+    if info is None:
+        return None
+    config, state = info["config"], info["state"]
+    recent = await _newest_tenth(jetstream, spec.name, state)
+    return StreamFacts(
+        spec=spec,
+        messages=state["messages"],
+        size=state["bytes"],
+        max_bytes=config.get("max_bytes", -1),
+        max_age=config.get("max_age", 0) / NANOS_PER_S,
+        duplicate_window=config.get("duplicate_window", 0) / NANOS_PER_S,
+        discard=config.get("discard", "old"),
+        replicas=config.get("num_replicas", 1),
+        group=read_group(info.get("cluster")),
+        origins=tuple(_read_origins(info)),
+        first_sequence=state["first_seq"],
+        last_sequence=state["last_seq"],
+        first_at=_seconds(state.get("first_ts")) if state["messages"] else None,
+        recent_sequence=recent.sequence if recent is not None else None,
+        recent_at=_seconds(recent.time) if recent is not None else None,
+        last_at=_seconds(state.get("last_ts")) if state["messages"] else None,
+    )
+
+
+def _read_origins(info: Json) -> Iterator[Origin]:
+    """The sources of a stream, and what it mirrors."""
+    for one in (*(info.get("sources") or ()), *filter(None, (info.get("mirror"),))):
+        active = one.get("active", -1)
+        yield Origin(one["name"], (one.get("external") or {}).get("api", ""), active / NANOS_PER_S if active >= 0 else None)
+
+
+async def _is_left_over(jetstream: JetStream, bucket: str, topology: Topology) -> bool:
+    stream = f"KV_{bucket}"
+    return all(spec.name != stream for spec in topology.streams) and await jetstream.stream(stream) is not None
+
+
+async def _newest_tenth(jetstream: JetStream, stream: str, state: Json) -> StoredMessage | None:
+    """Its first message: from there on the rate is measured."""
+    begin = state["last_seq"] - (state["last_seq"] - state["first_seq"]) // 10
+    if not state["messages"] or begin >= state["last_seq"]:
+        return None
+    return await jetstream.get_next(stream, ">", begin)
+
+
+async def _consumer(jetstream: JetStream, spec: ConsumerSpec) -> ConsumerFacts | None:
+    info = await jetstream.consumer(spec.stream, spec.durable)
+    if info is None:
+        return None
+    pending, unacknowledged = info["num_pending"], info["num_ack_pending"]
+    oldest = None
+    if pending or unacknowledged:
+        oldest = await jetstream.get_next(spec.stream, spec.filter_subject or ">", info["ack_floor"]["stream_seq"] + 1)
+    return ConsumerFacts(
+        spec=spec,
+        pending=pending,
+        unacknowledged=unacknowledged,
+        redelivered=info["num_redelivered"],
+        waiting_pulls=info["num_waiting"],
+        held_back=describe_pause(spec.stream, spec.durable, info),
+        delivered_sequence=info["delivered"]["stream_seq"],
+        oldest_sequence=oldest.sequence if oldest else None,
+        oldest_at=_seconds(oldest.time) if oldest else None,
+        group=read_group(info.get("cluster")),
+    )
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else None
+    except ValueError:
+        return None

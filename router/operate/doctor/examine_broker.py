@@ -1,0 +1,51 @@
+"""Everything that `router doctor` finds of a broker: what the doctor's checks say, violations of the last hour, the inbox."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from router.config import Settings
+from router.delivery.api import JetStream
+from router.mailbox.inbox_rules import examine_inbox
+from router.operate.doctor import Finding, PartitionedSubject, ViolationFacts, collect, examine
+from router.operate.topology.declared_topology import declare_topology
+from router.operate.violations import add_up, read_violations
+
+WORST_FIRST = ("fail", "warn", "ok")
+
+
+async def examine_broker(jetstream: JetStream, settings: Settings, monitors: Sequence[str] = ()) -> list[Finding]:
+    """The findings, the worst first. `monitors`: URLs of the servers' monitoring ports. Changes nothing. Raises BrokerUnavailable."""
+    facts = await collect(
+        jetstream,
+        declare_topology(settings),
+        letters=settings.streams.dlq.name,
+        max_request=settings.max_payload_bytes,
+        cleaned_stream=settings.streams.assignments.name if settings.assignment.removal_every_ms else "",
+        monitors=monitors,
+        partitioned=PartitionedSubject(
+            subject=settings.decide.subject,
+            stream=settings.streams.decide.name,
+            durable=settings.decide.durable,
+            bucket=settings.buckets.partitions.name,
+            lease=settings.decide.lease_ms / 1000,
+        ),
+        read_violations=lambda: _read_violations(jetstream, settings.streams.violations.name),
+    )
+    inbox = await examine_inbox(jetstream, settings) if facts.server.has_jetstream else []
+    return sorted([*examine(facts), *inbox], key=lambda finding: WORST_FIRST.index(finding.verdict.value))
+
+
+async def _read_violations(jetstream: JetStream, stream: str) -> ViolationFacts:
+    """Those of the last hour."""
+    groups = await add_up(read_violations(jetstream, stream, datetime.now(UTC) - timedelta(hours=1)), ("tenant", "subject", "rule"))
+    if not groups:
+        return ViolationFacts()
+    worst = groups[0]
+    return ViolationFacts(
+        messages=sum(group.messages for group in groups),
+        tenants=len({group.of["tenant"] for group in groups}),
+        worst=worst.count,
+        **worst.of,
+    )

@@ -1,0 +1,1 @@
+"""The pages of dead letters and of the doctor."""

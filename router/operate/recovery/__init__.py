@@ -1,0 +1,34 @@
+"""Copies of streams outside their servers, and how they become the router's streams again (docs/how-to/two-places.md).
+
+snapshot            one stream to a file and back, by JetStream's own snapshot requests
+waiting             for answers that come after long work of the server
+manifest            what a backup holds, and the checksum of each file
+backup restore      every stream, in the order that keeps what was acked; never over a stream that exists
+mirrors promotion   the streams mirrored from another domain, and the mirrors made the router's own streams
+durables            where those of a promoted place begin
+windows             how long effect streams must know ids, so that a message which is handled again changes nothing
+"""
+
+from router.operate.recovery.backup import save_backup
+from router.operate.recovery.durables import choose_start, start_durables
+from router.operate.recovery.manifest import Manifest, SavedStream, read_manifest, verify_files
+from router.operate.recovery.mirrors import add_source, declare_mirror, declare_mirrors
+from router.operate.recovery.promotion import PromotedStream, promote_streams
+from router.operate.recovery.restore import RestoredStream, restore
+
+__all__ = [
+    "Manifest",
+    "PromotedStream",
+    "RestoredStream",
+    "SavedStream",
+    "add_source",
+    "choose_start",
+    "declare_mirror",
+    "declare_mirrors",
+    "promote_streams",
+    "read_manifest",
+    "restore",
+    "save_backup",
+    "start_durables",
+    "verify_files",
+]

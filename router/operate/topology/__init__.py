@@ -1,0 +1,1 @@
+"""Streams, consumers and buckets: what the settings declare, and how far the server differs."""

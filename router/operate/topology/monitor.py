@@ -1,0 +1,204 @@
+"""Compares streams and consumers on the server with the declared topology, and measures how far behind the consumers are.
+
+ensure          at the start: create, compare or trust, as the setting `topology` says
+create_again    a consumer was deleted: create it, unless an operator does
+compare_again   a consumer found its durable, which may have been missing
+run             a child of the tree: every 5 s values for the gauges, and whether there is a quorum; every 30 s a comparison, sooner where
+                something is missing, and that is made where `topology` is create
+check           for readiness
+
+Of several instances one asks the server, and all hear the answer (`delivery.shared_info`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Protocol
+
+from router.contracts.alert import CRITICAL, Alert
+from router.core.backoff import spread
+from router.core.errors import BrokerRefused, Misconfigured, NoLeader, QuorumLost, RouterError
+from router.delivery import topology
+from router.delivery.api import JetStream, Json
+from router.delivery.quorum import require_quorum
+from router.delivery.shared_info import RecentInfo, SharedInfo
+from router.delivery.topology import ConsumerSpec, Difference, Topology
+from router.operate.alerts import Alerts
+from router.operate.topology.unread_drops import UnreadDrops
+from router.process.observability import LogRateLimit, Metrics, ReadinessCheck, events, logs
+
+log = logs.logger(__name__)
+
+TOPOLOGY_EVERY_S = 5.0
+WITHOUT_QUORUM_EVERY_S = 1.0
+COMPARE_EVERY = 6  # measurements between two comparisons of the topology
+MAX_AGE_S = 3.5  # of an answer that counts as this round's; less than the shortest time between two rounds of one instance
+MAX_AGE_IN_TROUBLE_S = 0.75
+MENDS = {topology.PAUSED: "nats consumer resume", topology.IRREVERSIBLE: "nats stream rm, then router topology apply"}
+
+
+class MeasuredConsumers(Protocol):
+    """What this process knows of its durables."""
+
+    def find_label(self, spec: ConsumerSpec) -> str:
+        """Its name in metrics."""
+
+    def find_newest_ns(self, spec: ConsumerSpec) -> int:
+        """Stream time (ns) of the message that it settled last; 0: none yet."""
+
+
+class TopologyMonitor:
+    """Measures the durables and remembers what drifted."""
+
+    def __init__(
+        self, jetstream: JetStream, declared: Topology, metrics: Metrics, alerts: Alerts, consumers: MeasuredConsumers, *, mode: str
+    ) -> None:
+        self.jetstream = jetstream
+        self.infos = SharedInfo(jetstream)
+        self.drift: Sequence[Difference] = ()
+        self._is_missing = False  # something declared, in the last round
+        self.without_quorum: str | None = None  # why something declared can store nothing now
+        self._declared = declared
+        self._metrics = metrics
+        self._alerts = alerts
+        self._unread = UnreadDrops()
+        self._consumers = consumers
+        self._mode = mode  # create | check | off
+        self._deleted_lines = LogRateLimit(every_s=10.0)
+        for consumer in declared.consumers:
+            metrics.unread_dropped[consumers.find_label(consumer),] += 0  # from 0 on, so that its first event is an increase
+
+    async def ensure(self) -> None:
+        """Create or compare what is declared. Raises Misconfigured when the server refuses it."""
+        if self._mode == "off":
+            return
+        look = topology.create if self._mode == "create" else topology.compare
+        try:
+            self._report_drift(await look(self.jetstream, self._declared))
+        except BrokerRefused as exc:
+            raise Misconfigured("topology", f"{exc}; `router topology plan` shows what is wanted") from exc
+
+    async def compare_again(self, _: Json) -> None:
+        """Compare a durable that an operator created at once, so that readiness need not wait for the next comparison."""
+        if self.drift:
+            await self.ensure()
+
+    async def create_again(self, stream: str, durable: str) -> None:
+        if self._deleted_lines.allow(durable):
+            log.error(events.CONSUMER_DELETED, stream=stream, consumer=durable, topology=self._mode)
+        await self.ensure()
+
+    @property
+    def check(self) -> ReadinessCheck:
+        """Its line in /readyz."""
+        causes = [*([self.without_quorum] if self.without_quorum is not None else []), *map(str, self.drift)]
+        return ReadinessCheck(not causes, "; ".join(causes) or "as declared")
+
+    def _report_drift(self, drift: Sequence[Difference]) -> None:
+        """Remember what differs, and log each difference once."""
+        drift = [one for one in drift if one.state != topology.WIDENED]
+        for difference in drift:
+            if difference not in self.drift:
+                log.error(events.TOPOLOGY_DRIFT, difference=str(difference), mend=MENDS.get(difference.state, "router topology apply"))
+        self.drift = tuple(drift)
+
+    async def run(self) -> None:
+        count = 0
+        async with self.infos.listen():
+            while True:
+                await self._look(compares=count % COMPARE_EVERY == COMPARE_EVERY - 1)
+                count += 1
+                await asyncio.sleep(spread(TOPOLOGY_EVERY_S if self.without_quorum is None else WITHOUT_QUORUM_EVERY_S))
+
+    async def _look(self, *, compares: bool) -> None:
+        with suppress(RouterError):  # the broker is unavailable: its own readiness check shows that
+            try:
+                await self.measure()
+            except NoLeader as exc:
+                await self._on_no_quorum(exc)
+                return
+            self._on_quorum()
+            if self._mode != "off" and (self.drift or compares or self._is_missing):
+                await self._compare()
+
+    async def _on_no_quorum(self, exc: NoLeader) -> None:
+        if self.without_quorum is None:
+            log.error(events.BROKER_WITHOUT_LEADER, cause=str(exc))
+        self.without_quorum = str(exc)
+        if isinstance(exc, QuorumLost):
+            await self.jetstream.connection.leave_server()  # the others may have a quorum without this one
+
+    def _on_quorum(self) -> None:
+        if self.without_quorum is not None:
+            log.info(events.BROKER_WITH_LEADER)
+        self.without_quorum = None
+
+    @property
+    def _max_age(self) -> float:
+        return MAX_AGE_S if self.without_quorum is None else MAX_AGE_IN_TROUBLE_S
+
+    async def measure(self) -> None:
+        """One round of values for the gauges. Raises BrokerUnavailable, BrokerRefused.
+
+        Without a quorum the first call is the last. Those of all streams are made together: they wake the server once, and the other
+        instances hear all answers before they begin rounds of their own, also where the machine is busy."""
+        self._is_missing = False
+        for consumer in self._declared.consumers:
+            await self._measure_consumer(consumer)
+        done = await asyncio.gather(*(self._measure_stream(stream.name) for stream in self._declared.streams), return_exceptions=True)
+        for failure in filter(None, done):
+            raise failure
+
+    async def _compare(self) -> None:
+        infos = RecentInfo(self.infos, MAX_AGE_IN_TROUBLE_S if self.drift else MAX_AGE_S)
+        found = await topology.compare(infos, self._declared)
+        self._report_drift(found)
+        if self._mode == "create" and any(one.state == topology.MISSING for one in found):
+            self._report_drift(await topology.create(self.jetstream, self._declared))
+
+    async def _measure_stream(self, stream: str) -> None:
+        """Measure how full a stream is: a full one with `discard = new` refuses messages, and the consumer that publishes them pauses."""
+        info = await self.infos.stream(stream, self._max_age)
+        if info is None:
+            self._is_missing = True
+            return
+        require_quorum(f"stream {stream}", info)
+        self._metrics.stream_bytes.set(info["state"]["bytes"], stream)
+        followers = (info.get("cluster") or {}).get("replicas") or ()
+        missing = sum(1 for one in followers if one.get("offline") or not one.get("current"))
+        self._metrics.copies_missing.set(missing, stream)
+        if (limit := info["config"].get("max_bytes", -1)) > 0:
+            self._metrics.stream_limit.set(limit, stream, info["config"].get("discard", "old"))
+
+    async def _measure_consumer(self, spec: ConsumerSpec) -> None:
+        both = await self.infos.read(f"LAG.{spec.stream}.{spec.durable}", self._max_age, partial(self._ask_both, spec))
+        if both is None:
+            return
+        info, label = both["consumer"], self._consumers.find_label(spec)
+        require_quorum(f"consumer {spec.durable}", info)
+        if dropped := self._unread.look(label, both["stream"], info):
+            self._report_dropped(spec.stream, label, dropped)
+        pending = info["num_pending"]
+        newest = self._consumers.find_newest_ns(spec)
+        self._metrics.pending.set(pending, label)
+        self._metrics.redelivered.set(info["num_redelivered"], label)
+        self._metrics.lag_seconds.set(max(0.0, time.time() - newest / 1e9) if pending and newest else 0.0, label)
+
+    async def _ask_both(self, spec: ConsumerSpec) -> Json | None:
+        """The infos of a consumer and of its stream, in the order that `UnreadDrops` needs."""
+        stream_info = await self.infos.stream(spec.stream)
+        info = await self.jetstream.consumer(spec.stream, spec.durable)
+        return {"stream": stream_info, "consumer": info} if info is not None and stream_info is not None else None
+
+    def _report_dropped(self, stream: str, label: str, count: int) -> None:
+        self._metrics.unread_dropped[label,] += count
+        log.error(events.UNREAD_DROPPED, stream=stream, consumer=label, count=count)
+        facts = {"stream": stream, "consumer": label, "count": count}
+        text = "A stream was full or its messages too old: some were dropped before they were read"
+        self._alerts.raise_alert(
+            Alert(severity=CRITICAL, component="router.topology", cause=f"unread_dropped:{label}", message=text, metadata=facts)
+        )

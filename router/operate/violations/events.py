@@ -1,0 +1,176 @@
+"""Stores violations of the header contract as events in a stream of their own, beside the way of the messages.
+
+    add ── an event of its own (`violation_windows`) ──> queue ──> published, with publish acks
+      └── above the limit, or while the queue is full: counted by the event that ends the minute
+
+A message never waits for its events. While the broker is unavailable events wait in the queue, and the minute does not end. What cannot
+be stored at all is counted.
+A redelivered message that is counted twice, because a process died after it counted, is stored once: its event has a derived id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+
+from msgspec import Struct
+
+from router.contracts.header_rules import find_rule
+from router.contracts.headers import MESSAGE_ID
+from router.core.clock import Clock, now_ms, steady
+from router.core.errors import BrokerRefused, BrokerUnavailable
+from router.delivery.answers import INSTANCE
+from router.delivery.api import JetStream
+from router.operate.violations.violation import ViolationEvent, violation_bytes, violation_subject
+from router.operate.violations.windows import BrokenContract, ViolationWindow, ViolationWindows
+from router.process.observability import LogRateLimit, Metrics, events, logs
+
+log = logs.logger(__name__)
+
+MINUTE_S = 60.0
+MAX_QUEUED = 2_000  # events; above it, only those that end a minute
+BATCH = 64
+RETRY_S = 1.0
+END_S = 1.0  # the events of a process that ends are stored within this, or lost
+
+
+class _QueuedEvent(Struct, frozen=True):
+    event: ViolationEvent
+    id: str
+
+
+class ViolationEvents:
+    """One object of a process. `instance`: a name that no other process has; `is_known`: whether the operator named a tenant."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        node_id: str,
+        per_minute: int,
+        clock: Clock = steady,
+        is_known: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self.instance = secrets.token_hex(8)
+        self.windows = ViolationWindows(per_minute, is_known)
+        self._metrics = metrics
+        self._node_id = node_id
+        self._clock = clock
+        self._queue: deque[_QueuedEvent] = deque()
+        self._lines = LogRateLimit(every_s=MINUTE_S)
+        self._has_events = asyncio.Event()
+
+    def add(self, broken: BrokenContract) -> None:
+        """Called for each message that violates the contract: it must be cheap, and never waits."""
+        for window in self.windows.add(broken, has_room=len(self._queue) < MAX_QUEUED):
+            self._queue_event(window)
+
+    def end_minute(self) -> None:
+        """Queue the events that stand for what was left out, and begin a new minute."""
+        for window in self.windows.end_minute():
+            self._queue_event(window)
+
+    async def run(self, jetstream: JetStream) -> None:
+        """Store events until cancelled, and then those that are left."""
+        try:
+            ends_at = self._clock() + MINUTE_S
+            while True:
+                await self._wait(ends_at - self._clock())
+                if not await self._store(jetstream):
+                    await asyncio.sleep(RETRY_S)
+                elif self._clock() >= ends_at:
+                    self.end_minute()
+                    ends_at = self._clock() + MINUTE_S
+        finally:
+            self.end_minute()
+            await self._store_rest(jetstream)
+
+    def _queue_event(self, window: ViolationWindow) -> None:
+        self._queue.append(self._build(window))
+        self._has_events.set()
+        window.clear()
+
+    def _build(self, window: ViolationWindow) -> _QueuedEvent:
+        broken, (header, rule) = window.last, window.violation
+        is_of_several = window.is_shared and window.count > 1
+        event = ViolationEvent(
+            subscription=broken.subscription,
+            subject=broken.subject,
+            header=header,
+            rule=rule,
+            expected=find_rule(window.violation).says,
+            tenant_id=None if is_of_several else broken.tenant_id,
+            several_tenants=True if is_of_several else None,
+            message_id=broken.message_id,
+            trace_id=broken.trace_id,
+            stream=broken.stream or None,
+            sequence=broken.sequence or None,
+            inbox_prefix=broken.inbox_prefix or window.inbox_prefix,
+            timestamp=now_ms(),
+            router_node_id=self._node_id,
+            count=window.count,
+            messages=window.messages,
+        )
+        return _QueuedEvent(event, self._make_id(event, broken))
+
+    def _make_id(self, event: ViolationEvent, broken: BrokenContract) -> str:
+        """Of one message's violation, derived from its place; an event for several has an id of its own."""
+        if event.count == 1 and broken.sequence:
+            return f"violation:{broken.stream}:{broken.sequence}:{broken.stored_ns}:{event.header}:{event.rule}"
+        return f"violation:{secrets.token_hex(12)}"
+
+    # -- the stream ------------------------------------------------------------------------------------------
+
+    async def _wait(self, seconds: float) -> None:
+        if self._queue or seconds <= 0:
+            return
+        self._has_events.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._has_events.wait()
+        except TimeoutError:
+            pass
+
+    async def _store(self, jetstream: JetStream) -> bool:
+        """Publish what is queued. False: the broker is unavailable, and the rest stays queued."""
+        while self._queue:
+            batch = list(islice(self._queue, BATCH))  # they stay in the queue: the process may end while they are published
+            results = await asyncio.gather(*(self._publish(jetstream, one) for one in batch))
+            for _ in batch:
+                self._queue.popleft()
+            unsent = [one for one, is_done in zip(batch, results, strict=True) if not is_done]
+            self._queue.extendleft(reversed(unsent))
+            if unsent:
+                return False
+        return True
+
+    async def _publish(self, jetstream: JetStream, queued: _QueuedEvent) -> bool:
+        """False: it must be published again."""
+        headers = {MESSAGE_ID: queued.id, INSTANCE: self.instance}
+        try:
+            await jetstream.publish(violation_subject(queued.event.subscription), violation_bytes(queued.event), headers)
+        except BrokerUnavailable as exc:
+            self._note_failure(exc)
+            return False
+        except BrokerRefused as exc:
+            self._note_failure(exc)
+            self.lose(queued.event.count)
+        return True
+
+    async def _store_rest(self, jetstream: JetStream) -> None:
+        try:
+            async with asyncio.timeout(END_S):
+                await self._store(jetstream)
+        except TimeoutError:
+            pass
+        self.lose(sum(queued.event.count for queued in self._queue))
+        self._queue.clear()
+
+    def lose(self, count: int) -> None:
+        self._metrics.violation_events_lost.value += count
+
+    def _note_failure(self, exc: Exception) -> None:
+        if self._lines.allow(type(exc).__name__):
+            log.warning(events.VIOLATIONS_UNSTORED, cause=str(exc), queued=len(self._queue))

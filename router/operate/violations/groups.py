@@ -1,0 +1,59 @@
+"""Adds events of violations up: whose they are, of which rule; the worst first, with an example each."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+from msgspec import Struct
+
+from router.operate.violations.reading import StoredViolation
+from router.operate.violations.violation import ViolationEvent
+
+UNREADABLE, SEVERAL = "(not readable)", "(several)"
+
+
+def _name_tenant(event: ViolationEvent) -> str:
+    return SEVERAL if event.several_tenants else event.tenant_id or UNREADABLE
+
+
+DIMENSIONS: Mapping[str, Callable[[ViolationEvent], str]] = {
+    "tenant": _name_tenant,
+    "subject": lambda event: event.subject,
+    "rule": lambda event: f"{event.header}.{event.rule}",
+    "header": lambda event: event.header,
+    "subscription": lambda event: event.subscription,
+    "inbox": lambda event: event.inbox_prefix or "",
+    "instance": lambda event: event.router_node_id,
+}
+
+
+class ViolationGroup(Struct):
+    """Violations that are equal in some dimensions. `example`: the newest event's sequence; the times are the server's text."""
+
+    of: dict[str, str]
+    count: int = 0
+    messages: int = 0
+    first_seen: str = ""
+    last_seen: str = ""
+    example: int = 0
+    message_id: str | None = None
+    trace_id: str | None = None
+
+    def add(self, violation: StoredViolation) -> None:
+        event = violation.event
+        self.count += event.count
+        self.messages += event.messages
+        self.first_seen = self.first_seen or violation.stored_at
+        self.last_seen, self.example = violation.stored_at, violation.sequence
+        self.message_id, self.trace_id = event.message_id, event.trace_id
+
+
+async def add_up(violations: AsyncIterator[StoredViolation], by: Sequence[str]) -> list[ViolationGroup]:
+    """The groups, the one with the most violations first. `by`: names of DIMENSIONS."""
+    groups: dict[tuple[str, ...], ViolationGroup] = {}
+    async for violation in violations:
+        kind = tuple(DIMENSIONS[name](violation.event) for name in by)
+        if kind not in groups:
+            groups[kind] = ViolationGroup(dict(zip(by, kind, strict=True)))
+        groups[kind].add(violation)
+    return sorted(groups.values(), key=lambda group: -group.count)

@@ -1,0 +1,136 @@
+"""`router policy try`: try a candidate, on one request here, or on the last decisions of a running router."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from router.policies.commands.store import refuse
+from router.policies.commands.trial import list_trial_fields, print_trial
+from router.policies.trial import combine_answers
+from router.shell import exit_codes
+from router.shell.broadcast import report_failure
+from router.shell.command_frame import CommandSession, command
+from router.shell.output import print_table, printable
+
+if TYPE_CHECKING:
+    from router.contracts.request import RouteRequest
+    from router.policies.model import ParsedPolicy, Policy
+
+TRY_SERVICE = "try_policy"
+MAX_CASES = 1000
+
+JsonFile = Annotated[
+    Path | None,
+    typer.Option("--request", metavar="FILE", help="Decide this one request here, without a router.", exists=True, dir_okay=False),
+]
+
+
+@command()
+async def try_(
+    session: CommandSession,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The candidate.", exists=True, dir_okay=False)],
+    *,
+    tenant: Annotated[str | None, typer.Option(help="The tenant of the policy. Default: the name of FILE's directory.")] = None,
+    policy: Annotated[str | None, typer.Option(help="The policy's id. Default: the name of FILE.")] = None,
+    against: Annotated[
+        int | None, typer.Option(metavar="N", help="Compare with the last N recorded decisions of a running router.", min=1, max=MAX_CASES)
+    ] = None,
+    request: JsonFile = None,
+    timeout_s: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for the instances.", min=0.001)] = 5.0,
+) -> int:
+    """Try a policy before it is written. Nothing is stored.
+
+    --against N: the candidate decides again what every instance recorded last (the setting `recorder.tenants`). The random draw
+    is the same, so an identical candidate changes nothing. Only the choice is compared: no extensions, no rate limits. A strategy looks
+    at what was learned of the providers when each was recorded. Shares, expected latency and cost stand beside today's.
+
+    Exit status: 0 nothing would change, 1 a decision would, or the candidate cannot be used, or there is nothing to compare it
+    with, 2 wrong use, 3 no answer. With --request: 0 decided, 1 refused.
+
+    Example:  router policy try ./policies/acme/default.json --against 500
+    """
+    if (against is None) == (request is None):
+        raise typer.BadParameter("give --against N or --request FILE")
+    candidate = _read_candidate(file, tenant or file.resolve().parent.name, policy or file.stem, session.as_json)
+    if request is not None:
+        return _decide(session, candidate.policy, _read_request(request))
+    return await _compare(session, candidate, against or 1, timeout_s, is_guessed=tenant is None)
+
+
+def _read_candidate(file: Path, tenant: str, policy: str, as_json: bool) -> ParsedPolicy:
+    """Check the candidate as `put` does: an error ends the command, a warning is only printed."""
+    from router.policies.check import check_policy
+    from router.policies.model import PolicyError, lint
+
+    try:
+        parsed = check_policy(file.read_bytes(), tenant, policy)
+    except PolicyError as exc:
+        raise typer.Exit(refuse(exc, str(file), as_json)) from None
+    for finding in (*parsed.warnings, *lint(parsed.policy)):
+        exit_codes.complain(f"{file}: {finding.severity}: {finding.path}: {finding.message}")
+    return parsed
+
+
+async def _compare(session: CommandSession, candidate: ParsedPolicy, against: int, timeout_s: float, *, is_guessed: bool) -> int:
+    """`is_guessed`: the tenant is the directory's name, not an option."""
+    from router.operate.admin.broadcast import request_from_all
+    from router.operate.admin.service import ADMIN
+
+    owner, name = candidate.policy.tenant_id, candidate.policy.policy_id
+    asked = {"tenant_id": owner, "policy_id": name, "policy": candidate.document, "against": against}
+    connection = (await session.open_jetstream()).connection
+    answers = await request_from_all(connection, session.settings.admin.api_key, ADMIN + TRY_SERVICE, asked, timeout_s)
+    if not answers.successful:
+        return report_failure(answers)
+    found = combine_answers(answers.successful, against, answers.missing)
+    if found.total == 0:
+        is_recorded = any(answer["is_recorded"] for answer in answers.successful)
+        return exit_codes.refuse(_describe_empty(owner, name, is_recorded=is_recorded, is_guessed=is_guessed))
+    session.emit_one(list_trial_fields(found), lambda: print_trial(found))
+    return exit_codes.NO if found.changed else exit_codes.OK
+
+
+def _describe_empty(owner: str, name: str, *, is_recorded: bool, is_guessed: bool = False) -> str:
+    from router.policies.model import SHARED
+
+    hint = f"; the tenant is {owner} because FILE's directory is called so: --tenant says another" if is_guessed else ""
+    if is_recorded:
+        return f"no decision by {owner}/{name} is recorded yet{hint}"
+    if owner == SHARED:
+        return f"no decisions are recorded: name tenants in the setting recorder.tenants of the router{hint}"
+    return f"no decisions of {owner} are recorded: name it in the setting recorder.tenants of the router{hint}"
+
+
+def _read_request(file: Path) -> RouteRequest:
+    from router.core.message import NO_HEADERS, Message
+    from router.core.outcome import Fault
+    from router.decide.model import read
+
+    asked = read(Message("try", file.read_bytes(), NO_HEADERS, "", "", 0, time.time_ns(), 1, "")).asked
+    if isinstance(asked, Fault):
+        exit_codes.complain(f"{file}: {asked.message}")
+        raise typer.Exit(exit_codes.USAGE)
+    return asked
+
+
+def _decide(session: CommandSession, policy: Policy, request: RouteRequest) -> int:
+    """Decide as a router does that has no figures of the providers yet."""
+    from msgspec import to_builtins
+
+    from router.contracts.decision import Decision
+    from router.decide.commands.decision_record import STEP_COLUMNS, describe_answer
+    from router.decide.model.explain import encode_answer
+    from router.policies.model import TraceStep, evaluate
+
+    trace: list[TraceStep] = []
+    answer = evaluate(policy, request, now=0.0, trace=trace)
+    fields = encode_answer(answer)
+    rows = [(step.stage, step.subject, step.verdict) for step in trace]
+    session.emit_one({**fields, "trace": to_builtins(trace)}, lambda: print_table(STEP_COLUMNS, rows))
+    if not session.as_json:
+        print(printable(describe_answer(fields)))
+    return exit_codes.OK if isinstance(answer, Decision) else exit_codes.NO

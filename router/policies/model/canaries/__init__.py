@@ -1,0 +1,24 @@
+"""Is the candidate of a canary worse than the version in force? Pure: counts become a verdict; no broker, no clock.
+
+    outcomes of requests ── CanaryCounts ──> counts by arm ── judge ──> promote | roll back | not yet, with its reason in figures
+                                                                └─ `sequential`: a test that may be looked at after every outcome
+
+`services.canaries` shares the counts among instances and writes the verdict as a version of the policy.
+"""
+
+from router.policies.model.canaries.counts import CanaryCounts
+from router.policies.model.canaries.guards import GuardError, parse_guard, parse_span_ms
+from router.policies.model.canaries.verdict import CanaryTotals, CanaryVerdict, GuardFinding, add_totals, is_one_sided, judge
+
+__all__ = [
+    "CanaryCounts",
+    "CanaryTotals",
+    "CanaryVerdict",
+    "GuardError",
+    "GuardFinding",
+    "add_totals",
+    "is_one_sided",
+    "judge",
+    "parse_guard",
+    "parse_span_ms",
+]

@@ -1,0 +1,185 @@
+"""What follows from the counts of a canary: promote it, roll it back, or go on (docs/reference/canary.md#verdict).
+
+    a guard is broken for certain          -> roll back, at once
+    every guard holds for certain          -> promote, at once
+    the time is over: too few outcomes     -> roll back
+                      a guard is broken by one group of tenants alone -> roll back
+                      no guard is broken   -> promote
+    else                                   -> not yet
+
+"For certain" is the sequential test's word; of several groups of tenants none decides alone (docs/reference/canary.md#tenants).
+A shadow only ends with its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router.contracts.canary import ERROR_RATE, CanaryGuard, CanaryPlan
+from router.policies.model.canaries.sequential import BETTER, MUCH_WORSE, WORSE, Pair, Tally, is_evident
+from router.policies.model.canary_record import ArmRecord, CanaryRecord, GroupRecord, ShadowRecord, add_arms, add_groups, add_shadows
+from router.policies.model.measurements.latencies import find_bucket, find_edge
+
+FALSE_ALARM = 0.01  # of a canary that does not differ, all its guards together
+ALLOWED_ALARM = 0.05  # of one that is just as bad as a guard allows
+FALSE_ACCEPTANCE = 0.01  # of one that is just as bad as a guard allows: it is promoted before its time
+TAIL = 0.05  # of the outcomes lie above the p95
+
+
+class CanaryTotals(Struct, frozen=True):
+    """What all instances have counted together. `groups`: those of tenants that have had any outcome."""
+
+    groups: tuple[GroupRecord, ...] = ()
+    shadow: ShadowRecord = ShadowRecord()
+
+    @property
+    def control(self) -> ArmRecord:
+        return add_arms(one.control for one in self.groups)
+
+    @property
+    def candidate(self) -> ArmRecord:
+        return add_arms(one.candidate for one in self.groups)
+
+
+class GuardFinding(Struct, frozen=True):
+    """One guard. `control` and `candidate`: the shares of errors, or of results slower than the guard allows.
+
+    `is_one_sided`: all outcomes together break it, and those of one group of tenants weigh so much that it is not broken for certain.
+    """
+
+    guard: CanaryGuard
+    control: Tally
+    candidate: Tally
+    p95_ms: float | None = None  # the control's
+    is_broken: bool = False
+    holds: bool = False
+    is_one_sided: bool = False
+
+    @property
+    def text(self) -> str:
+        state = "broken" if self.is_broken else "holds" if self.holds else "not broken"
+        if self.is_one_sided:
+            state = "broken by one group of tenants"
+        figures = f"candidate {_show(self.candidate)}, control {_show(self.control)}"
+        if self.p95_ms is not None:
+            figures = f"slower than {self.guard.ratio:g} × the control's p95 of {self.p95_ms:.4g} ms: {_show(self.candidate)}"
+        return f"{self.guard} {state} ({figures})"
+
+
+class CanaryVerdict(Enum):
+    GO_ON = "running"
+    PROMOTE = "promoted"
+    ROLL_BACK = "rolled back"
+    END = "ended"  # a shadow
+
+
+def add_totals(records: Iterable[CanaryRecord]) -> CanaryTotals:
+    known = tuple(records)
+    if not known:
+        return CanaryTotals()
+    return CanaryTotals(add_groups(known), add_shadows(one.shadow for one in known))
+
+
+def judge(plan: CanaryPlan, totals: CanaryTotals, now_ms: float) -> tuple[CanaryVerdict, str]:
+    """The verdict, and why, as the note of the version that follows from it."""
+    is_over = now_ms >= plan.until_ms
+    if plan.is_shadow:
+        return (CanaryVerdict.END if is_over else CanaryVerdict.GO_ON), describe_shadow(totals.shadow)
+    findings = list_findings(plan, totals)
+    told = "; ".join(one.text for one in findings) or "no guards"
+    outcomes = _count_outcomes(totals, plan.min_results)
+    if any(one.is_broken for one in findings):
+        return CanaryVerdict.ROLL_BACK, told
+    if findings and outcomes >= plan.min_results and all(one.holds for one in findings):
+        return CanaryVerdict.PROMOTE, told
+    if not is_over:
+        return CanaryVerdict.GO_ON, told
+    if outcomes < plan.min_results:
+        return CanaryVerdict.ROLL_BACK, f"too few outcomes of the candidate to say: {outcomes} of {plan.min_results}; {told}"
+    if any(one.is_one_sided for one in findings):
+        return CanaryVerdict.ROLL_BACK, f"its time is over; {told}"
+    return CanaryVerdict.PROMOTE, f"its time is over; {told}"
+
+
+def is_one_sided(plan: CanaryPlan, totals: CanaryTotals) -> bool:
+    """Whether one group of tenants has it much worse, and the others have not."""
+    return not plan.is_shadow and any(one.is_one_sided for one in list_findings(plan, totals))
+
+
+def _count_outcomes(totals: CanaryTotals, needed: int) -> int:
+    """Of the candidate. Where there are several groups of tenants, one brings at most half of what is needed."""
+    most = max(1, needed // 2) if len(totals.groups) > 1 else totals.candidate.outcomes
+    return sum(min(one.candidate.outcomes, most) for one in totals.groups)
+
+
+def list_findings(plan: CanaryPlan, totals: CanaryTotals) -> list[GuardFinding]:
+    return [_look(guard, totals, len(plan.guards)) for guard in plan.guards]
+
+
+def describe_shadow(shadow: ShadowRecord) -> str:
+    if not shadow.decisions:
+        return "no decision had a shadow yet"
+    told = f"{shadow.differences / shadow.decisions:.2%} of {shadow.decisions} decisions differ"
+    if not shadow.both:
+        return told
+    cost, other = shadow.control_cost / shadow.both, shadow.candidate_cost / shadow.both
+    latency, later = shadow.control_latency_ms / shadow.both, shadow.candidate_latency_ms / shadow.both
+    return f"{told}; expected cost {other:.4g} instead of {cost:.4g}, expected latency {later:.4g} ms instead of {latency:.4g} ms"
+
+
+def _look(guard: CanaryGuard, totals: CanaryTotals, guards: int) -> GuardFinding:
+    whole = GroupRecord(totals.control, totals.candidate)
+    candidate, control = _build_pair(guard, whole)
+    finding = GuardFinding(guard, control, candidate, _find_p95_ms(whole.control) if guard.figure != ERROR_RATE else None)
+    pairs = [_build_pair(guard, group) for group in totals.groups]
+    # How many times the control's share of bad outcomes is allowed: what is slower than the guard allows is bad already.
+    ratio = guard.ratio if guard.figure == ERROR_RATE else 1.0
+    is_broken = _is_broken(pairs, ratio, guards)
+    is_one_sided = not is_broken and len(pairs) > 1 and _is_broken([(candidate, control)], ratio, guards)
+    holds = not is_one_sided and not is_broken and is_evident(pairs, ratio, BETTER, 1 / FALSE_ACCEPTANCE)
+    return replace(finding, is_broken=is_broken, holds=holds, is_one_sided=is_one_sided)
+
+
+def _is_broken(pairs: Sequence[Pair], ratio: float, guards: int) -> bool:
+    return is_evident(pairs, 1.0, WORSE, guards / FALSE_ALARM) and is_evident(pairs, ratio, MUCH_WORSE, 1 / ALLOWED_ALARM)
+
+
+def _build_pair(guard: CanaryGuard, group: GroupRecord) -> Pair:
+    """Candidate and control."""
+    if guard.figure == ERROR_RATE:
+        return Tally(group.candidate.errors, group.candidate.outcomes), Tally(group.control.errors, group.control.outcomes)
+    return _build_latency_pair(guard, group)
+
+
+def _build_latency_pair(guard: CanaryGuard, group: GroupRecord) -> Pair:
+    """Whether more than 5 % of the candidate's successes are slower than the p95 that the guard allows."""
+    p95_ms = _find_p95_ms(group.control)
+    if p95_ms is None:
+        return Tally(0, 0), Tally(0, 0)
+    limit = find_bucket(guard.ratio * p95_ms)
+    successes, latencies = sum(group.control.latencies.values()), group.candidate.latencies
+    slow = sum(count for bucket, count in latencies.items() if bucket > limit)
+    # Of the control 5 % are slower than its p95, whatever part of them lies in the bucket of the p95 itself.
+    return Tally(slow, sum(latencies.values())), Tally(TAIL * successes, successes)
+
+
+def _find_p95_ms(arm: ArmRecord) -> float | None:
+    top = _find_p95_bucket(arm, sum(arm.latencies.values()))
+    return find_edge(top) if top is not None else None
+
+
+def _find_p95_bucket(arm: ArmRecord, successes: int) -> int | None:
+    left = (1 - TAIL) * successes
+    for bucket in sorted(arm.latencies):
+        left -= arm.latencies[bucket]
+        if left <= 0:
+            return bucket
+    return None
+
+
+def _show(tally: Tally) -> str:
+    return f"{tally.share:.2%} of {tally.all:.0f}"

@@ -1,0 +1,109 @@
+"""Shares what each instance measures of providers through a bucket, so that all instances choose alike within a second.
+
+    a change ── the newest for each tenant ──> write (a child) ──> ROUTER_FIGURES ──> follow (a child) ──> the others' measurements
+
+Each process writes a key of its own for each tenant, so that no write conflicts; what counts of several is `measurements`' to say.
+Tenants whose policies choose by figures are written four times a second at most, the others every two seconds: only commands show
+theirs. While the broker is unavailable each instance uses its own measurements and the last known ones of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from router.core.clock import Clock, wall
+from router.core.errors import Poison, RouterError
+from router.delivery.api import JetStream
+from router.delivery.buckets.entries import BucketEntry
+from router.delivery.buckets.shared_bucket import SHARE_S, SharedRecords
+from router.delivery.shared_info import SharedInfo
+from router.policies.model import SHARED, Policy, list_arms
+from router.policies.model.measurements import Measurements
+from router.policies.model.measurements.figures_record import figures_key, figures_record_bytes, read_figures_record
+from router.process.observability import events, logs
+
+log = logs.logger(__name__)
+
+SHARE_SELDOM_S = 2.0  # where no policy chooses by them
+TENANTS_AT_ONCE = 64  # records in one round; more tenants wait for the next
+
+Policies = Mapping[tuple[str, str], Policy]
+
+
+class SharedMeasurements(SharedRecords[str]):
+    """By tenant. `policies` returns the policies in force, the same object until they change."""
+
+    def __init__(
+        self,
+        jetstream: JetStream,
+        bucket: str,
+        node_id: str,
+        measurements: Measurements,
+        policies: Callable[[], Policies],
+        *,
+        wall_clock: Clock = wall,
+        infos: SharedInfo | None = None,
+    ) -> None:
+        super().__init__(jetstream, bucket, node_id, infos)
+        self._measurements = measurements
+        self._policies = policies
+        self._policies_seen: Policies = {}
+        self._by_figures: frozenset[str] = frozenset()  # tenants with such a policy
+        self._wall_clock = wall_clock
+        self._known: dict[str, tuple[int, str]] = {}  # the revision and the tenant of each other key that was read; no tenant: unreadable
+        self._is_loaded = False
+
+    def list_changed(self, *, is_last: bool) -> Sequence[str]:
+        return self._measurements.list_changed(_find_no_interval if is_last else self._find_interval, TENANTS_AT_ONCE)
+
+    def build_entry(self, one: str) -> tuple[str, bytes] | None:
+        record = self._measurements.build_record(one, self._node_id, self._life)
+        return None if record is None else (figures_key(one, self._life), figures_record_bytes(record))
+
+    def mark_changed(self, one: str) -> None:
+        self._measurements.mark_changed(one)
+
+    def log_failure(self, one: str, cause: RouterError) -> None:
+        log.warning(events.FIGURES_NOT_SHARED, tenant_id=one, cause=str(cause))
+
+    def on_change(self, entries: Mapping[str, BucketEntry]) -> None:
+        """Read the entries that are new. Those of the first listing may be old, later ones were written just now."""
+        for key, entry in entries.items():
+            known = self._known.get(key)
+            if (known is None or known[0] != entry.revision) and not key.endswith(self._life):
+                self._known[key] = entry.revision, self._read(key, entry)
+        self._is_loaded = True
+        if gone := self._known.keys() - entries.keys():
+            self._forget(gone)
+
+    def _read(self, key: str, entry: BucketEntry) -> str:
+        """The tenant."""
+        try:
+            record = read_figures_record(key, entry.value)
+        except Poison as exc:
+            if self._lines.allow(key):
+                log.error(events.FIGURES_UNREADABLE, key=key, error=str(exc))
+            return ""
+        age_s = 0.0 if self._is_loaded else max(0.0, self._wall_clock() - entry.stored_ns / 1e9)
+        self._measurements.apply(record, age_s)
+        return record.tenant_id
+
+    def _forget(self, gone: Iterable[str]) -> None:
+        """Instances that have ended: their keys are no longer in the bucket."""
+        for key in gone:
+            del self._known[key]
+        lives: dict[str, set[str]] = {}
+        for key, (_, tenant_id) in self._known.items():
+            lives.setdefault(tenant_id, set()).add(key.rpartition(".")[2])
+        self._measurements.keep_others(lives)
+
+    def _find_interval(self, tenant_id: str) -> float:
+        if self._policies() is not self._policies_seen:
+            self._policies_seen = self._policies()
+            choosing = (policy for policy in list_arms(self._policies_seen.values()) if policy.strategy is not None)
+            self._by_figures = frozenset(policy.tenant_id for policy in choosing)
+        return SHARE_S if tenant_id in self._by_figures or SHARED in self._by_figures else SHARE_SELDOM_S
+
+
+def _find_no_interval(_: str) -> float:
+    return 0.0

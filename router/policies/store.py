@@ -1,0 +1,111 @@
+"""The bucket of policies: each is checked and versioned before it is written.
+
+The command line and the admin service write with this class; a router reads with `services.live_policies`. A tenant's policies are
+found only under its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import orjson
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router.contracts.canary import MAX_NOTE, CanaryPlan
+from router.contracts.version_record import VersionRecord, read_record
+from router.core import ids
+from router.core.errors import Poison, RouterError
+from router.delivery.buckets.entries import BucketEntry
+from router.delivery.buckets.versioned_store import VersionedStore
+from router.policies.check import check_author, check_ids, check_policy_in_thread
+from router.policies.model import ParsedPolicy, PolicyError
+from router.policies.model.canaries import CanaryVerdict
+
+CANARY_AUTHOR = "canary"  # of the version that follows from a verdict
+
+
+class PolicyNotFound(RouterError):
+    """No such policy, or no such version in the history."""
+
+    code = "policy_not_found"
+
+
+class StoredPolicy(Struct, frozen=True):
+    """A policy in the bucket; its document is not parsed."""
+
+    tenant_id: str
+    policy_id: str
+    record: VersionRecord
+
+
+class PolicyStore(VersionedStore[StoredPolicy]):
+    """A write may raise PolicyError before it writes. The name of a policy: its tenant (or `_shared`), its id."""
+
+    kind, not_found = "policy", PolicyNotFound
+
+    def read(self, entry: BucketEntry) -> StoredPolicy:
+        return read_stored_policy(entry)
+
+    def key(self, *name: str) -> str:
+        """Raises PolicyError for a name that is no pair of ids."""
+        check_ids(*name)
+        return super().key(*name)
+
+    async def put(self, tenant_id: str, policy_id: str, document: bytes, *, replaces: int | None, author: str) -> int:
+        """Write a policy (JSON) and return its version."""
+        canonical = (await check_policy_in_thread(document, tenant_id, policy_id)).document
+        check_author(author)
+        return await self.write((tenant_id, policy_id), canonical, author=author, replaces=replaces)
+
+    async def seed(self, tenant_id: str, policy_id: str, parsed: ParsedPolicy, *, replaces: VersionRecord | None, author: str) -> bool:
+        """Write the first version (never after a deletion), or the one after `replaces`. Returns whether it was written."""
+        return await self.write_first((tenant_id, policy_id), parsed.document, author=author, replaces=replaces)
+
+    async def list(self, tenant_id: str | None = None) -> Sequence[StoredPolicy]:
+        """Every policy, or one tenant's own, in the order of their names."""
+        chosen = [one for one in await super().list() if tenant_id in (None, one.tenant_id)]
+        return sorted(chosen, key=lambda one: (one.tenant_id, one.policy_id))
+
+    async def rollback(self, tenant_id: str, policy_id: str, to: int, *, author: str, replaces: int | None = None) -> int:
+        """Write the document of version `to` again and return the new version."""
+        former = await self.get(tenant_id, policy_id, version=to)
+        return await self.put(tenant_id, policy_id, orjson.dumps(former.record.document), replaces=replaces, author=author)
+
+    async def start_canary(self, tenant_id: str, policy_id: str, plan: CanaryPlan, *, author: str) -> int:
+        """Begin a canary beside the version in force, as a new version. Raises PolicyError (it has one), PolicyNotFound, Conflict."""
+        canonical = (await check_policy_in_thread(orjson.dumps(plan.document), tenant_id, policy_id)).document
+        check_author(author)
+        record = (await self.get(tenant_id, policy_id)).record
+        if record.canary is not None:
+            told = f"version {record.version} has one already: `router policy canary abort {tenant_id} {policy_id}`"
+            raise PolicyError([("canary", told)])
+        what = "shadow" if plan.is_shadow else f"canary of {plan.share:g} %"
+        note = f"{what} began: {', '.join(map(str, plan.guards)) or 'no guards'}"
+        return await self.write(
+            (tenant_id, policy_id),
+            record.document,
+            author=author,
+            replaces=record.version,
+            note=note,
+            canary=replace(plan, document=canonical),
+        )
+
+    async def end_canary(
+        self, tenant_id: str, policy_id: str, version: int, verdict: CanaryVerdict, note: str, *, author: str = CANARY_AUTHOR
+    ) -> int:
+        """Write what follows a canary, as a new version. Raises PolicyNotFound (it has none), Conflict (another version is in force)."""
+        record = (await self.get(tenant_id, policy_id, version=version)).record
+        if record.canary is None:
+            raise PolicyNotFound(f"version {version} of {tenant_id}/{policy_id} has no canary")
+        document = record.canary.document if verdict is CanaryVerdict.PROMOTE else record.document
+        told = f"{'shadow' if record.canary.is_shadow else 'canary'} {verdict.value}: {note}"[:MAX_NOTE]
+        return await self.write((tenant_id, policy_id), document, author=author, replaces=version, note=told)
+
+
+def read_stored_policy(entry: BucketEntry) -> StoredPolicy:
+    """Raises Poison for a value or a key that is not a policy's."""
+    parts = ids.parts_of(entry.key)
+    if parts is None or len(parts) != 2:
+        raise Poison("the key is no tenant and policy")
+    return StoredPolicy(*parts, read_record(entry.value))

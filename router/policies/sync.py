@@ -1,0 +1,51 @@
+"""Makes a bucket equal to a directory: first a plan, then one write after the other.
+
+The directory, usually from Git, is the source: a policy that differs is put, one that it lacks is deleted. Each write names the version
+that the plan saw, so it never overwrites a write of another user: that step raises Conflict, and the caller plans again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import orjson
+from msgspec import Struct
+
+from router.policies.files import Key
+from router.policies.model import ParsedPolicy
+from router.policies.model.difference import DocumentDifference, find_differences
+from router.policies.store import PolicyStore, StoredPolicy
+
+PUT, REPLACE, DELETE = "put", "replace", "delete"
+
+
+class PolicySyncStep(Struct, frozen=True):
+    """One write. `replaces`: the version that was seen, None for a new policy; `changes`: of a replacement."""
+
+    action: str
+    key: Key
+    replaces: int | None
+    document: Mapping[str, object] | None  # None: to be deleted
+    changes: tuple[DocumentDifference, ...] = ()
+
+
+def plan(wanted: Mapping[Key, ParsedPolicy], standing: Iterable[StoredPolicy]) -> list[PolicySyncStep]:
+    """The steps, sorted by name; empty if nothing differs."""
+    there = {(one.tenant_id, one.policy_id): one.record for one in standing}
+    steps = []
+    for key in sorted({*wanted, *there}):
+        record, parsed = there.get(key), wanted.get(key)
+        if parsed is None:
+            steps.append(PolicySyncStep(DELETE, key, there[key].version, None))
+        elif record is None:
+            steps.append(PolicySyncStep(PUT, key, None, parsed.document))
+        elif changes := tuple(find_differences(record.document, parsed.document)):
+            steps.append(PolicySyncStep(REPLACE, key, record.version, parsed.document, changes))
+    return steps
+
+
+async def apply_step(store: PolicyStore, step: PolicySyncStep, author: str) -> int:
+    """Apply one step and return the version that it wrote or deleted. Raises Conflict."""
+    if step.document is None:
+        return await store.delete(*step.key, replaces=step.replaces)
+    return await store.put(*step.key, orjson.dumps(step.document), replaces=step.replaces or 0, author=author)

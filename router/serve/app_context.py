@@ -1,0 +1,187 @@
+"""Objects shared by all consumers of a process: connection, caches, stores, metrics.
+
+They are created once and survive restarts of supervised children, so that a restart loses no cache.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection
+
+from router.budgets.budgets import Budgets
+from router.budgets.model.prices import PriceTable, Pricing
+from router.budgets.prices.live import LivePrices
+from router.budgets.prices.shared_ratios import SharedRatios
+from router.config import Settings
+from router.decide.model import IdempotencyCache
+from router.decide.recorded_decisions import build_recorder
+from router.delivery.answered_requests import AnsweredRequests
+from router.delivery.api import JetStream
+from router.delivery.buckets.batched_reader import BatchedKvReader
+from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.connection import Connection
+from router.delivery.shared_info import SharedInfo
+from router.delivery.shares import ShareRules, TenantShares
+from router.extensions.invoker import build_extension_invoker, build_pipeline_runner
+from router.extensions.live import LiveExtensions
+from router.extensions.model import ExtensionRegistry, HealthTracker
+from router.operate.alerts import Alerts
+from router.operate.violations.recorder import ViolationRecorder
+from router.policies.breakers import Breakers, breaker_rules, limit_rules
+from router.policies.canaries import SharedCanaries
+from router.policies.live import LivePolicies
+from router.policies.model import DEFAULT_COST, Averages, PolicyTable, ProviderTracker, SharedRates
+from router.policies.model.measurements import Measurements
+from router.policies.shared_breakers import SharedBreakers
+from router.policies.shared_measurements import SharedMeasurements
+from router.policies.store import PolicyStore
+from router.process.observability import Metrics, ReadinessCheck
+from router.serve.connections import Connections
+from router.work.finished_assignments import build_finished_removal
+from router.work.known_assignments import AssignmentStore
+from router.work.model import AssignmentCache, CostBound
+
+
+def has_live_copies(settings: Settings) -> bool:
+    """Whether the listener receives copies of requests, and may answer from a copy."""
+    return settings.reply.listener and settings.reply.confirm == "decision" and settings.admission.fair_after_ms is not None
+
+
+class AppContext:
+    """Created once, after the process has connected."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        alerts: Alerts,
+        policies: PolicyTable,
+        jetstream: JetStream,
+        *,
+        connections: Connections | None = None,
+        infos: SharedInfo | None = None,
+    ) -> None:
+        infos = self.infos = infos if infos is not None else SharedInfo(jetstream)
+        self.connections = connections or Connections.from_one(jetstream.connection)
+        self.settings = settings
+        self.metrics = metrics
+        self.alerts = alerts
+        self.policies = policies
+        self.jetstream = jetstream
+        self.checks: dict[str, Callable[[], ReadinessCheck]] = {}  # readiness checks of other parts than consumers
+        self.violations = ViolationRecorder(settings, metrics, alerts, has_policies=policies.has_tenant)
+        self.budgets = Budgets(jetstream, settings, alerts, infos)
+        self.rates = SharedRates() if settings.rate_limits.shared else None
+        self.live_marks = _build_live_marks(settings)
+        self.remembered_answers = IdempotencyCache(
+            settings.idempotency.entries, settings.idempotency.ttl_ms / 1000, life=lambda: jetstream.connection.reconnect_count
+        )
+        self.finished = build_finished_removal(settings, jetstream, metrics, infos)
+        self._add_policies()
+        self._add_prices()
+        self._add_providers()
+        self._add_assignments()
+        self._add_extensions()
+        self.checks["budgets"] = lambda: self.budgets.live.check
+
+    def _add_policies(self) -> None:
+        bucket = self.settings.buckets.policies.name
+        self.policy_store = PolicyStore(DocumentBucket(self.jetstream, bucket))
+        self.live_policies = LivePolicies(self.jetstream, bucket, self.policies, self.infos)
+        self.checks["policies"] = lambda: self.live_policies.check
+
+    def _add_prices(self) -> None:
+        settings = self.settings
+        self.pricing = _build_prices(settings)
+        bucket, currency = settings.buckets.prices.name, settings.usage.currency
+        self.shared_ratios = SharedRatios(self.jetstream, settings.buckets.ratios.name, self.pricing.ratios)
+        self.live_prices = LivePrices(self.jetstream, bucket, self.pricing.table, currency, self.infos)
+        self.checks["prices"] = lambda: self.live_prices.check
+
+    def _add_providers(self) -> None:
+        """What is known of providers, and shared with other instances."""
+        settings, policies, jetstream, infos = self.settings, self.policies, self.jetstream, self.infos
+        shared = SharedBreakers(jetstream, settings.buckets.breakers.name, settings.node_id, wall_clock=self.budgets.clock, infos=infos)
+        self.breakers = Breakers(
+            self.metrics,
+            self.alerts,
+            shared,
+            policies.get_all,
+            limits=limit_rules(settings.providers),
+            rules=breaker_rules(settings.extension_breaker),
+        )
+        self.measurements = Measurements(today=self.budgets.clock)
+        self.providers = ProviderTracker(Averages(), self.breakers.providers, self.breakers.limits, self.measurements)
+        self.shared_measurements = SharedMeasurements(
+            jetstream,
+            settings.buckets.figures.name,
+            settings.node_id,
+            self.measurements,
+            policies.get_all,
+            wall_clock=self.budgets.clock,
+            infos=infos,
+        )
+        self.canaries = SharedCanaries(
+            jetstream,
+            settings.buckets.canaries.name,
+            settings.node_id,
+            policies=policies,
+            store=self.policy_store,
+            alerts=self.alerts,
+            wall_clock=self.budgets.clock,
+            infos=infos,
+        )
+        self.recorder = build_recorder(settings, self.measurements.figures_of)
+
+    def _add_assignments(self) -> None:
+        settings, jetstream, infos = self.settings, self.jetstream, self.infos
+        bucket = settings.buckets.assignments_known.name
+        self.assignments = AssignmentCache(BatchedKvReader(jetstream, bucket).find)
+        self.assignment_store = AssignmentStore(jetstream, bucket, self.assignments, self.measurements.on_assigned)
+        self.assignment_shares = TenantShares(
+            jetstream, ShareRules(stream=settings.streams.assignments.name, share=settings.assignment.tenant_share), infos=infos
+        )
+        self.dead_letter_shares = TenantShares(
+            jetstream, ShareRules(stream=settings.streams.dlq.name, share=settings.dlq.tenant_share), infos=infos
+        )
+
+    def _add_extensions(self) -> None:
+        settings, jetstream, metrics = self.settings, self.jetstream, self.metrics
+        self.registry, self.health = ExtensionRegistry(), HealthTracker()
+        self.invoker = build_extension_invoker(jetstream.connection, self.breakers, self.health, metrics)
+        self.extensions = build_pipeline_runner(settings, self.registry, self.invoker, metrics)
+        self.live_extensions = LiveExtensions(
+            jetstream,
+            settings.buckets.extensions.name,
+            self.registry,
+            self._forget_other_extensions,
+            settings.extensions.dir,
+            infos=self.infos,
+        )
+        self.checks["extensions"] = lambda: self.live_extensions.check
+
+    def select_partition(self, settings: Settings) -> AppContext:
+        """The same objects for another partition: all are shared but the settings and the marks of answered live copies."""
+        other = copy.copy(self)
+        other.settings = settings
+        other.live_marks = _build_live_marks(settings)
+        return other
+
+    def _forget_other_extensions(self, extension_ids: Collection[str]) -> None:
+        self.health.keep(extension_ids)
+        self.breakers.extensions.keep(extension_ids)
+
+    @property
+    def connection(self) -> Connection:
+        return self.jetstream.connection
+
+
+def _build_live_marks(settings: Settings) -> AnsweredRequests | None:
+    return AnsweredRequests() if has_live_copies(settings) else None
+
+
+def _build_prices(settings: Settings) -> Pricing:
+    """What no price stands behind is bounded as a result of a policy that names no cost is."""
+    results = settings.results
+    unpriced = CostBound(results.cost_factor, results.cost_floor).find_of(DEFAULT_COST)
+    return Pricing(PriceTable(), max_cost=results.max_cost, unpriced=unpriced, factor=results.cost_factor, floor=results.cost_floor)

@@ -1,0 +1,115 @@
+"""The parent of N router processes: one supervision tree, one HTTP port, one shutdown.
+
+start    a process for every slot; ready once all of them answer requests
+ready    as long as the current process of each slot is; a rolling restart keeps it ready
+end      all processes drain at once, each within its own deadlines; the port closes last
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from router.config import Settings
+from router.process.observability import HttpServer, ParentMetrics, ReadinessCheck, events, logs, render
+from router.process.observability.exposition import CONTENT_TYPE, Snapshot, process_families
+from router.process.supervision import Child, Intensity, Supervisor, supervise
+from router.serve.contract.contract_document import ContractPages
+from router.serve.fleet.merge_snapshots import merge_snapshots
+from router.serve.fleet.process import stop_timeout_s
+from router.serve.fleet.process_slot import ProcessSlot
+from router.serve.fleet.reload import ReadSettings, Reload
+
+log = logs.logger(__name__)
+
+RESTARTS_PER_PROCESS, RESTARTS_WITHIN_S = 5, 30
+MAX_RESTARTS = 20  # of all together: pauses grow to a second each, so a crash loop never exceeds thirty in 30 s
+SCRAPE_TIMEOUT_S = 1.0  # a scrape waits so long for all processes together; of a late one it shows the last status
+
+
+def _do_nothing(_nats_url: str, _http: str) -> None:
+    """For a tree that is only drawn."""
+
+
+class Fleet:
+    """`read` returns the settings, at the start and at each reload; the number of processes and the port stay as at the start.
+
+    `on_ready` is called once, when all processes answer requests, with the server's URL and that of the pages.
+    """
+
+    def __init__(self, read: ReadSettings, on_ready: Callable[[str, str], None] = _do_nothing) -> None:
+        self.metrics = ParentMetrics()
+        self._read = read
+        self._on_ready = on_ready
+        self._reload_requested = asyncio.Event()
+        self._slots: Sequence[ProcessSlot] = ()
+        self._http = ""
+        self._is_ready = False
+
+    async def run(self) -> None:
+        """Serve until cancelled. Raises Misconfigured, or SupervisionFailed if processes end too often."""
+        try:
+            await supervise(self.tree(self._read()))
+        finally:
+            if _is_cancelled_twice():
+                for slot in self._slots:
+                    slot.kill()
+            await asyncio.gather(*(slot.stop() for slot in self._slots))  # processes whose slot was not running
+
+    def reload(self) -> None:
+        """Read the settings again and replace every process. During a reload: once more afterwards."""
+        self._reload_requested.set()
+
+    def tree(self, settings: Settings) -> Supervisor:
+        """The supervision tree; building it starts nothing."""
+        slots = self._slots = tuple(ProcessSlot(number + 1, settings, self.metrics, self._announce) for number in range(settings.processes))
+        stop_s = stop_timeout_s(settings)
+        server = HttpServer(settings.http.host, settings.http.port, self, self.readiness, ContractPages(settings).read)
+        http = Child("http", lambda: server.run(lambda port: self._on_bound(settings.http.host, port)))
+        processes = (Child(slot.name, slot.run, shutdown_s=stop_s) for slot in slots)
+        reload = Child("reload", lambda: Reload(self._reload_requested, self._read).run(slots))
+        return Supervisor("fleet", (http, *processes, reload), intensity=_scale_restarts(len(slots)))
+
+    # -- the pages -----------------------------------------------------------------------------------------------
+
+    def readiness(self) -> Mapping[str, ReadinessCheck]:
+        """The checks of /readyz: one for each slot."""
+        return {slot.name: slot.check for slot in self._slots}
+
+    async def exposition(self, content_type: str = CONTENT_TYPE) -> bytes:
+        """The merged metrics of all processes."""
+        if answers := [answer for slot in self._slots for answer in slot.request_status()]:
+            await asyncio.wait(answers, timeout=SCRAPE_TIMEOUT_S)
+        snapshots = [snapshot for slot in self._slots for snapshot in slot.snapshots()]
+        return await asyncio.to_thread(_render, [self.metrics.registry.snapshot(), *snapshots], content_type)
+
+    # -- ready ---------------------------------------------------------------------------------------------------
+
+    def _on_bound(self, host: str, port: int) -> None:
+        self._http = f"http://{host}:{port}"
+        self._announce()
+
+    def _announce(self) -> None:
+        """Call `on_ready` once, when the port is open and every process answers requests."""
+        urls = [slot.nats_url for slot in self._slots]
+        if self._is_ready or not self._http or None in urls:
+            return
+        self._is_ready = True
+        log.info(events.ROUTER_READY)
+        self._on_ready(urls[0] or "", self._http)
+
+
+def _scale_restarts(processes: int) -> Intensity:
+    """Allow more restarts for more processes, up to MAX_RESTARTS."""
+    return Intensity(min(RESTARTS_PER_PROCESS * processes, MAX_RESTARTS), RESTARTS_WITHIN_S)
+
+
+def _is_cancelled_twice() -> bool:
+    """A second signal: end at once. The server redelivers the messages in flight, as after a crash."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 1
+
+
+def _render(snapshots: Sequence[Snapshot], content_type: str) -> bytes:
+    return render(merge_snapshots((*snapshots, process_families(os.getpid(), "parent"))), process=False, content_type=content_type)

@@ -1,0 +1,131 @@
+"""Messages between the parent and a child process, over a socket pair that the child inherits.
+
+parent    StartChild    the settings, once              ReadStatus    asks for the status
+child     ChildStarted  requests are answered           ChildStatus   an answer, or the last status before the end
+          ChildFailed   the child ends, and why
+
+A frame is a length of four bytes and MessagePack. When either process dies the kernel closes the pair, and the other one notices
+at once, on every system: so a parent that is killed leaves no child behind, and none of this needs an open port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar, cast
+
+import msgspec
+from msgspec import Struct
+
+from router.process.observability import ReadinessCheck
+from router.process.observability.exposition import Snapshot
+
+LENGTH = 4
+READ_SIZE = 65536
+CLOSE_TIMEOUT_S = 1.0  # the child waits no longer for a parent that does not read
+
+
+class StartChild(Struct, tag=True):
+    """`settings`: pickled, because secrets hide from every other encoding; only the parent can send it.
+
+    `build_id`: the build of the settings; a child of another build does not unpickle them.
+    """
+
+    settings: bytes
+    build_id: str = ""
+
+
+class ReadStatus(Struct, tag=True):
+    """Answered by one ChildStatus, in order."""
+
+
+class ChildStarted(Struct, tag=True):
+    """Requests are answered. `nats_url`: the server that the child is connected to."""
+
+    nats_url: str
+
+
+class ChildStatus(Struct, tag=True):
+    """The readiness checks and all metrics of a child."""
+
+    checks: Mapping[str, ReadinessCheck]
+    families: Snapshot
+
+
+class ChildFailed(Struct, tag=True):
+    """Why the child ends. `setting`: the setting to correct, if a restart would not help; else empty."""
+
+    setting: str
+    text: str
+
+
+FromParent = StartChild | ReadStatus
+FromChild = ChildStarted | ChildStatus | ChildFailed
+Received = TypeVar("Received")
+
+
+class Ipc(asyncio.Protocol, Generic[Received]):
+    """One end. `on_frame` is called for each frame, `on_closed` once when the other end closes; neither may wait."""
+
+    def __init__(
+        self, decoder: msgspec.msgpack.Decoder[Received], on_frame: Callable[[Received], None], on_closed: Callable[[], None]
+    ) -> None:
+        self._decoder = decoder
+        self._on_frame = on_frame
+        self._on_closed = on_closed
+        self._buffer = bytearray()
+        self._end: socket.socket | None = None
+        self._transport: asyncio.WriteTransport | None = None
+        self._closed = asyncio.Event()
+
+    async def open(self, end: socket.socket) -> None:
+        self._end = end
+        await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=end)
+
+    def send(self, frame: FromParent | FromChild) -> None:
+        """Does nothing when the other end is closed."""
+        if self._transport is not None:
+            data = msgspec.msgpack.encode(frame)
+            self._transport.write(len(data).to_bytes(LENGTH) + data)
+
+    async def close(self) -> None:
+        """Close this end once everything is sent; `on_closed` is not called."""
+        self._on_closed = _do_nothing
+        if self._transport is not None:
+            self._transport.close()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    await self._closed.wait()
+
+    # -- asyncio.Protocol ----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.WriteTransport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        while len(self._buffer) >= LENGTH:
+            end = LENGTH + int.from_bytes(self._buffer[:LENGTH])
+            if len(self._buffer) < end:
+                return
+            frame = bytes(self._buffer[LENGTH:end])
+            del self._buffer[:end]
+            self._on_frame(self._decoder.decode(frame))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        if isinstance(exc, OSError):  # of a write: asyncio leaves unread what the other end sent before it closed
+            self._read_rest()
+        self._closed.set()
+        self._on_closed()
+
+    def _read_rest(self) -> None:
+        with contextlib.suppress(OSError):  # nothing is left, or the kernel tells of the close once more
+            while self._end is not None and (data := self._end.recv(READ_SIZE)):
+                self.data_received(data)
+
+
+def _do_nothing() -> None:
+    """This end closed the pair itself."""

@@ -1,0 +1,222 @@
+"""The whole router as a process: start, supervision tree, readiness, shutdown.
+
+start   connect, topology, policies; then the tree, first child first
+ready   connected, streams and consumers as declared, pulling, no consumer paused
+end     the tree, last child first: the consumers drain, the listener unsubscribes, HTTP closes; then the connection
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from router.config import Settings
+from router.config.connect import connect_by
+from router.contracts.alert import CRITICAL, INFO, Alert
+from router.core.errors import NoLeader
+from router.delivery.api import JetStream
+from router.delivery.connection import Connection
+from router.delivery.stuck import ConnectionWatchdog, watch_connections
+from router.operate.alerts import Alerts
+from router.operate.topology.declared_topology import declare_topology
+from router.operate.topology.monitor import TopologyMonitor
+from router.policies.model import PolicyTable
+from router.process.garbage_collection import calm_collector, collections
+from router.process.observability import HttpServer, Metrics, ReadinessCheck, events, logs, readiness_series
+from router.process.supervision import Child, Supervisor, supervise
+from router.serve.app_context import AppContext
+from router.serve.connections import ConnectionOpener, Connections
+from router.serve.contract.contract_document import ContractPages
+from router.serve.joined_subscription import JoinedSubscription
+from router.serve.subscriptions import JOINED
+from router.serve.supervision_tree import ConsumerChildren, SupervisionTree
+
+log = logs.logger(__name__)
+
+LEADER_WAIT_S = 0.5  # between two tries at the start
+
+
+class Ready(Struct, frozen=True):
+    """The addresses of a ready router; `http` is empty if a parent serves the pages."""
+
+    nats_url: str
+    http: str
+
+
+class RouterService:
+    """One router process. `run` serves until it is cancelled. `http` False: a parent serves its pages."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        policies_dir: Path | None = None,
+        http: bool = True,
+        subscriptions: Sequence[JoinedSubscription] = JOINED,
+    ) -> None:
+        self.settings = settings
+        self.metrics = Metrics(settings.metrics.tenant_label_allowlist, settings.metrics.label_limit)
+        self.policy_table = PolicyTable()
+        self._seed = policies_dir or settings.policies.dir
+        self._alerts = Alerts(settings.node_id, settings.alerts.every_ms / 1000)
+        self._consumers = ConsumerChildren(settings, self.metrics, self._alerts, subscriptions)
+        self._topology = declare_topology(settings, [one.spec for one in subscriptions])
+        self._monitor: TopologyMonitor | None = None
+        self._context: AppContext | None = None
+        self._connection: Connection | None = None
+        self._watchdog: ConnectionWatchdog | None = None
+        self._is_stopping = False
+        self._has_http = http
+        self._http = ""
+        self.metrics.ready.set_function(lambda: readiness_series(self.readiness()))
+
+    async def run(self, on_ready: Callable[[Ready], None] = lambda _: None) -> None:
+        """Serve.
+
+        Raises Misconfigured or BrokerUnavailable when it cannot begin, SupervisionFailed or ConnectionStuck when it cannot go on.
+        """
+        log.info(events.ROUTER_STARTING, node_id=self.settings.node_id)
+        connection = await self._connect()
+        opener = ConnectionOpener(self.settings.nats, self.metrics, lambda: self._is_stopping)
+        try:
+            async with (
+                opener.open(connection, providers=self.settings.providers.enabled) as connections,
+                watch_connections(*connections.distinct) as self._watchdog,
+            ):
+                await self._serve(connections, on_ready)
+        finally:
+            self._is_stopping = True
+            with contextlib.suppress(Exception):  # shutdown must not fail on a connection that is closed already
+                await connection.close()
+            log.info(events.ROUTER_STOPPED)
+
+    async def _serve(self, connections: Connections, on_ready: Callable[[Ready], None]) -> None:
+        monitor = self._monitor = self._build_monitor(JetStream(connections.main, self.settings.nats.js_domain))
+        await _wait_for_leader(monitor.ensure)
+        context = self._build_context(monitor, connections)
+        await context.live_extensions.load()
+        await context.live_prices.load()
+        await context.breakers.shared.load()
+        await context.shared_measurements.load()
+        await context.canaries.load()
+        await context.budgets.live.load()
+        await _wait_for_leader(lambda: self._load_policies(context))
+        announcing = asyncio.create_task(self._announce(on_ready))
+        try:
+            with calm_collector():
+                await supervise(self._tree(context, monitor))
+        finally:
+            self._is_stopping = True
+            announcing.cancel()
+
+    async def _load_policies(self, context: AppContext) -> None:
+        await context.live_policies.load(self._seed)
+        if not self.policy_table.get_all():
+            log.warning(events.POLICY_WARNING, warning="no policy is loaded: every request will be answered policy_not_found")
+
+    def tree(self) -> Supervisor:
+        """The supervision tree, for `router tree`; it starts nothing."""
+        monitor = self._build_monitor(JetStream(Connection()))
+        return self._tree(self._build_context(monitor), monitor)
+
+    def _build_monitor(self, jetstream: JetStream) -> TopologyMonitor:
+        return TopologyMonitor(
+            jetstream,
+            self._topology,
+            self.metrics,
+            self._alerts,
+            self._consumers,
+            mode=self.settings.topology,
+        )
+
+    def _build_context(self, monitor: TopologyMonitor, connections: Connections | None = None) -> AppContext:
+        self._context = AppContext(
+            self.settings, self.metrics, self._alerts, self.policy_table, monitor.jetstream, connections=connections, infos=monitor.infos
+        )
+        return self._context
+
+    def _tree(self, context: AppContext, monitor: TopologyMonitor) -> Supervisor:
+        pages = ContractPages(self.settings)
+        host, port = self.settings.http.host, self.settings.http.port
+        operators = HttpServer(host, port, self.metrics.registry, self.readiness, pages.read, stuck=self._read_stuck_cause)
+        http = Child("http", lambda: operators.run(self._on_bound))
+        return SupervisionTree(context, monitor, self._consumers).tree(http if self._has_http else None)
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def readiness(self) -> Mapping[str, ReadinessCheck]:
+        """The checks behind /readyz."""
+        return {
+            "broker": self._connected,
+            "topology": self._monitor.check if self._monitor is not None else ReadinessCheck(False, "not compared yet"),
+            **{name: check() for name, check in (self._context.checks if self._context is not None else {}).items()},
+            **{child.label: child.check for child in self._consumers.children},
+        }
+
+    def list_extensions(self) -> frozenset[str]:
+        """Return the ids of the registry that this process has in force; none before it serves."""
+        return frozenset(self._context.registry.get_all()) if self._context is not None else frozenset()
+
+    def _read_stuck_cause(self) -> str | None:
+        return self._watchdog.cause if self._watchdog is not None else None
+
+    async def _announce(self, on_ready: Callable[[Ready], None]) -> None:
+        while not (bool(self._http) is self._has_http and all(check.ok for check in self.readiness().values())):  # noqa: ASYNC110 - many causes, once
+            await asyncio.sleep(0.01)
+        url = self._connection.connected_url if self._connection is not None else None
+        log.info(events.ROUTER_READY)
+        on_ready(Ready(f"nats://{url.hostname}:{url.port}" if url else "", self._http))
+
+    def _on_bound(self, port: int) -> None:
+        self._http = f"http://{self.settings.http.host}:{port}"
+
+    # -- the broker ----------------------------------------------------------------------------------------------
+
+    @property
+    def _is_connected(self) -> bool:
+        return self._connection is not None and self._connection.is_connected
+
+    @property
+    def _connected(self) -> ReadinessCheck:
+        """Whether all connections are up."""
+        lost = self._context.connections.lost if self._context is not None else []
+        if not self._is_connected or lost:
+            return ReadinessCheck(False, f"not connected: {', '.join(lost) or 'main'}")
+        return ReadinessCheck(True, "connected")
+
+    async def _connect(self) -> Connection:
+        connection = self._connection = await connect_by(self.settings.nats, on_lost=self._on_disconnected, on_back=self._on_reconnected)
+        connection.on_fault = lambda exc: log.error(events.BROKER_ERROR, exc_info=exc)
+        self.metrics.connected.set_function(lambda: int(self._is_connected))
+        self.metrics.tasks.set_function(lambda: len(asyncio.all_tasks()))
+        self.metrics.collections.set_function(collections)
+        self._alerts.attach(connection)
+        return connection
+
+    async def _on_disconnected(self) -> None:
+        if not self._is_stopping:
+            log.warning(events.BROKER_DISCONNECTED)
+            self._alert(CRITICAL, "broker_lost", "The connection to the broker is lost")
+
+    async def _on_reconnected(self) -> None:
+        self.metrics.reconnects.value += 1
+        log.info(events.BROKER_RECONNECTED)
+        self._alert(INFO, "broker_back", "The broker is back")
+        self._alerts.flush()
+
+    def _alert(self, severity: str, cause: str, message: str) -> None:
+        self._alerts.raise_alert(Alert(severity=severity, component="router.connection", cause=cause, message=message))
+
+
+async def _wait_for_leader(work: Callable[[], Awaitable[None]]) -> None:
+    """Do it again while a cluster has no leader: an instance that is started in the middle of a restart of its servers begins after it."""
+    while True:
+        try:
+            return await work()
+        except NoLeader as exc:
+            log.error(events.BROKER_WITHOUT_LEADER, cause=str(exc))
+            await asyncio.sleep(LEADER_WAIT_S)

@@ -1,0 +1,79 @@
+"""The audit event of a write whose command was killed before it stored one: the same command, run again, leaves it.
+
+    it says that the same stands already, or that it is deleted already
+        └── the last change of the document, if it is not older than a day ── is its event there? ──> else it is stored now
+
+Rule: docs/reference/contracts.md#audit-missed.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from router.delivery.buckets.versioned_store import Change, T, VersionedStore
+    from router.operate.audit.audit_event import AuditEvent, OperatorWrite
+    from router.shell.session import CommandSession
+
+CLOCKS = timedelta(minutes=5)  # by which the clocks of two writers may differ
+AGAIN_WITHIN = timedelta(days=1)  # later no event is looked for: the stream may have dropped it
+NOTE = "the command that wrote it ended before this event"
+
+
+async def is_audited(session: CommandSession, since: datetime, tenant: str | None, is_its_event: Callable[[AuditEvent], bool]) -> bool:
+    """Whether the event of a write is there. `since`: when it was written, by any clock."""
+    from router.operate.audit import AuditFilter, read_audit
+
+    jetstream, stream = await session.open_jetstream(), session.settings.streams.audit.name
+    async for one in read_audit(jetstream, stream, since - CLOCKS, AuditFilter(tenant=tenant)):
+        if is_its_event(one.event):
+            return True
+    return False
+
+
+async def record_missed_event(session: CommandSession, store: VersionedStore[T], name: tuple[str, ...], write: OperatorWrite) -> None:
+    """`write` of a document that stands already: its event, unless it is there, or another write came since."""
+    changes = await store.history(*name)
+    version = (write.after or {}).get("version")
+    if _find_version(changes[-1]) == version:
+        await _record_change(session, changes[-1], write, lambda event: (event.after or {}).get("version") == version)
+
+
+@asynccontextmanager
+async def watch_deletion(
+    session: CommandSession, store: VersionedStore[T], name: tuple[str, ...], write: OperatorWrite
+) -> AsyncIterator[None]:
+    """Around a deletion: where there is nothing to delete any more, the event of the one before is stored, unless it is there."""
+    try:
+        yield
+    except store.not_found:
+        with suppress(store.not_found):
+            await _record_deletion(session, await store.history(*name), write)
+        raise
+
+
+async def _record_deletion(session: CommandSession, changes: Sequence[Change[T]], write: OperatorWrite) -> None:
+    if not changes or changes[-1].document is not None:
+        return
+    version = next((found for one in reversed(changes) if (found := _find_version(one)) is not None), None)
+    write.before = {"version": version}
+    await _record_change(session, changes[-1], write, lambda event: event.after is None and (event.before or {}).get("version") == version)
+
+
+async def _record_change(
+    session: CommandSession, change: Change[T], write: OperatorWrite, is_its_event: Callable[[AuditEvent], bool]
+) -> None:
+    at = datetime.fromtimestamp(change.stored_ns / 1e9, UTC)
+    if datetime.now(UTC) - at > AGAIN_WITHIN:
+        return
+    if not await is_audited(session, at, write.tenant_id, lambda event: event.target == write.target and is_its_event(event)):
+        write.note = NOTE
+        await session.record(write)
+
+
+def _find_version(change: Change[T]) -> int | None:
+    return change.document.record.version if change.document is not None else None

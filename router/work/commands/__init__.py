@@ -1,0 +1,1 @@
+"""`router assignments`, `worker`, `workers` and `provider`."""

@@ -1,0 +1,36 @@
+"""Removes finished assignments from their stream: which ones, after how long, and what is counted and logged."""
+
+from __future__ import annotations
+
+from router.config import Settings
+from router.core.errors import RouterError
+from router.delivery.api import JetStream
+from router.delivery.finished import FinishedRemoval, RemovalRules
+from router.delivery.shared_info import SharedInfo
+from router.process.observability import LogRateLimit, Metrics, events, logs
+
+log = logs.logger(__name__)
+
+
+def build_finished_removal(settings: Settings, jetstream: JetStream, metrics: Metrics, infos: SharedInfo | None = None) -> FinishedRemoval:
+    """The removal, run by a child every `settings.assignment.removal_every_ms`; records stay in the bucket."""
+    seldom = LogRateLimit(every_s=60.0)
+
+    def count(removed: int) -> None:
+        metrics.assignments_removed.value += removed
+
+    def tell(exc: RouterError) -> None:
+        if seldom.allow("kept"):
+            log.warning(events.ASSIGNMENTS_KEPT, stream=settings.streams.assignments.name, cause=str(exc))
+
+    return FinishedRemoval(jetstream, _rules(settings), count, tell, infos=infos)
+
+
+def _rules(settings: Settings) -> RemovalRules:
+    stream = settings.streams.assignments
+    return RemovalRules(
+        stream=stream.name,
+        subjects=tuple(settings.assignment.subjects),
+        every=settings.assignment.removal_every_ms / 1000,
+        keep=stream.duplicate_window_ms / 1000,  # the server needs them that long to detect duplicates
+    )

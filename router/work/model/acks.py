@@ -1,0 +1,146 @@
+"""Handle a worker's acknowledgement: read it, correlate it, show it on the assignment (docs/reference/contracts.md#acks).
+
+    unreadable, or contradicts its assignment  -> Dead: a dead letter
+    a tenant that this router does not serve   -> Retry: it may be allowed soon; the last attempt leaves a dead letter
+    accepted, rejected, error                  -> Done: counted, and recorded on the assignment; rejected raises an alert
+    the same status of an assignment again     -> Done: recorded, and neither counted nor alerted again
+
+An acknowledgement decides nothing about the assignment: its result does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Protocol
+
+from msgspec import Struct
+
+from router.contracts.ack import REJECTED, ExecAssignmentAck, read_ack
+from router.contracts.alert import WARNING, Alert
+from router.contracts.assignment import Assignment
+from router.contracts.malformed import STAGE_TENANT
+from router.contracts.worker import DEFAULT_LIMITS, ReadResult, WorkerMessageLimits
+from router.core.bounded_cache import BoundedCache
+from router.core.clock import Clock, steady
+from router.core.message import Message
+from router.core.outcome import Dead, Done, Fault, Outcome, Retry
+from router.work.model.assignments import AssignmentLookup, correlate, find_contradiction
+
+FOREIGN_TENANT_RETRY = Retry(Fault("tenant_forbidden", "This tenant is not served here", "tenant_id", STAGE_TENANT))
+HANDLED = Done()
+_MAX_REASON = 200  # characters of a worker's message in an alert
+
+
+class AcksMeter(Protocol):
+    """Counts acknowledgements. The handler calls it on the event loop, so it must be cheap."""
+
+    def on_violation(self, message: Message, reading: ReadResult[ExecAssignmentAck]) -> None: ...
+
+    def on_ack(self, status: str) -> None:
+        """Count in `router_acks_total{status}`: one of three words."""
+
+    def on_uncorrelated(self) -> None:
+        """The assignment is unknown; the acknowledgement was handled all the same."""
+
+
+class AssignmentStates(Protocol):
+    """Where operators see the state of an assignment."""
+
+    def on_ack(self, ack: ExecAssignmentAck, known: Assignment | None) -> None: ...
+
+
+class AlertSink(Protocol):
+    """Publishes alerts for operators, at most so often for each cause."""
+
+    def raise_alert(self, alert: Alert) -> None: ...
+
+
+class AckRules(Struct, frozen=True, kw_only=True):
+    """Settings of the handler."""
+
+    limits: WorkerMessageLimits = DEFAULT_LIMITS
+    tenants_allowed: frozenset[str] = frozenset()  # empty = all
+
+
+class RecentAcks:
+    """What this instance counted of late: at most `limit` statuses of assignments, for `keep_s` each."""
+
+    def __init__(self, limit: int = 50_000, keep_s: float = 3600.0, clock: Clock = steady) -> None:
+        self._keep_s = keep_s
+        self._clock = clock
+        self._told: BoundedCache[str, bool] = BoundedCache(limit)
+
+    def is_repeated(self, assignment_id: str, status: str, *, owner: str) -> bool:
+        """Whether it was told before; from now on it was. `owner` has a share: invented ids push no known one out."""
+        key, now = f"{status} {assignment_id}", self._clock()
+        if self._told.get(key, now):
+            return True
+        self._told.put(key, True, now + self._keep_s, now, owner=owner)
+        return False
+
+
+class AcksHandler:
+    """Handles acknowledgements. The consumer calls it with one message at a time."""
+
+    def __init__(
+        self,
+        assignments: AssignmentLookup,
+        meter: AcksMeter,
+        states: AssignmentStates,
+        alerts: AlertSink,
+        *,
+        rules: AckRules = AckRules(),  # noqa: B008 - frozen
+    ) -> None:
+        self._assignments = assignments
+        self._meter = meter
+        self._states = states
+        self._alerts = alerts
+        self._rules = rules
+        self._recent = RecentAcks()
+
+    def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
+        reading = read_ack(message, self._rules.limits)
+        if reading.violations:
+            self._meter.on_violation(message, reading)
+        ack = reading.found
+        if isinstance(ack, Fault):
+            return Dead(ack)
+        if ack.tenant_id is not None and not self._is_served(ack.tenant_id):
+            return FOREIGN_TENANT_RETRY
+        return correlate(self._assignments, ack.assignment_id, lambda known: self._conclude(ack, known))
+
+    def _is_served(self, tenant_id: str) -> bool:
+        return not self._rules.tenants_allowed or tenant_id in self._rules.tenants_allowed
+
+    def _conclude(self, ack: ExecAssignmentAck, known: Assignment | None) -> Outcome:
+        if known is None:
+            self._meter.on_uncorrelated()
+        else:
+            fault = find_contradiction(known, tenant_id=ack.tenant_id, request_id=ack.request_id, assignment_id=ack.assignment_id)
+            if fault is not None:
+                return Dead(fault)
+            if not self._is_served(known.tenant_id):
+                return FOREIGN_TENANT_RETRY
+        is_repeated = self._recent.is_repeated(ack.assignment_id, ack.status, owner=known.tenant_id if known is not None else "")
+        if not is_repeated:
+            self._meter.on_ack(ack.status)
+        self._states.on_ack(ack, known)
+        if ack.status == REJECTED and not is_repeated:
+            self._alerts.raise_alert(_make_alert(ack, known))
+        return HANDLED
+
+
+def _make_alert(ack: ExecAssignmentAck, known: Assignment | None) -> Alert:
+    facts = {
+        "assignment_id": ack.assignment_id,
+        "tenant_id": ack.tenant_id or (known.tenant_id if known is not None else None),
+        "provider_id": known.provider_id if known is not None else None,
+        "reason": ack.message[:_MAX_REASON] if ack.message is not None else None,
+    }
+    return Alert(
+        severity=WARNING,
+        component="router.acks",
+        cause="assignment_rejected",
+        message="A worker rejected an assignment",
+        metadata={name: value for name, value in facts.items() if value is not None},
+    )

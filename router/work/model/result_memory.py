@@ -1,0 +1,131 @@
+"""What this instance remembers of results: which outcomes it has metered, and which assignments have taught it.
+
+`RecentOutcomes` counts a repeated outcome as repeated. It only counts. The stream (by Nats-Msg-Id) and later the lake decide whether a
+usage event is stored twice, because an instance that forgot, or another instance, must give the same result. So a duplicate also gets its
+usage event, since nothing here knows whether the first one was stored; `delivery.known_effects` knows that of the events this instance
+stored, and does not publish them again. The PubAck's `duplicate` mark, which delivery's observer reads, says how many duplicates all
+instances together had.
+
+`FirstResults` moves the figures of a provider, once for each known assignment. A result is input: a worker may name any tenant and any
+provider in it, and may send it again with every status. So the figures and the breakers get a result only if its assignment is known,
+they get the provider that the assignment names, and they get one outcome for each assignment, the first. A worker that repeats itself,
+or forges results, changes nothing. The memory holds known assignments only, so a flood of invented ids cannot push one out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from sys import intern
+from typing import Protocol
+
+from msgspec import Struct
+
+from router.contracts.assignment import Assignment
+from router.contracts.result import ExecResult
+from router.contracts.usage import UsageEvent
+from router.core.bounded_cache import BoundedCache
+from router.core.clock import Clock, steady
+from router.core.message import Message
+from router.work.model.later_outcomes import FINAL, REPLACED
+
+
+class Repetition(Enum):
+    """How an outcome compares with those that this instance remembers."""
+
+    FIRST = "first"
+    REDELIVERED = "redelivered"  # the same stored message again
+    DUPLICATE = "duplicate"  # another message with the same content
+    LATER = "later"  # another outcome, which may correct the first
+    CONFLICT = "conflict"  # another message of the same identity with other content
+
+
+FIRST = Repetition.FIRST  # bound once, as in `delivery.in_flight`: nearly every result is one
+
+
+class _OutcomeDigest(Struct, frozen=True, gc=False):
+    """Two hashes: of the outcome's content, and of the position of its stored message; and its status."""
+
+    content: int
+    place: int
+    status: str
+
+
+class RecentOutcomes:
+    """At most `limit` identities with a digest of their outcome, for `keep_s` each; the least recently used goes first."""
+
+    def __init__(self, limit: int = 100_000, keep_s: float = 600.0, clock: Clock = steady) -> None:
+        self._keep_s = keep_s
+        self._clock = clock
+        self._told: BoundedCache[str, _OutcomeDigest] = BoundedCache(limit)
+
+    def compare(self, event_id: str, event: UsageEvent, message: Message) -> Repetition:
+        """Compare with the remembered outcome of this identity; the first content stays the one that counts."""
+        # Timestamp and trace id are left out: a worker that repeats itself does so later.
+        content = hash((event.status, event.told_provider_id, event.event_type, event.latency_ms, event.cost, event.told_cost))
+        place = hash((message.sequence, message.stored_ns))
+        now = self._clock()
+        first = self._told.get(event_id, now)
+        if first is None:
+            self._told.put(event_id, _OutcomeDigest(content, place, intern(event.status)), now + self._keep_s, now, owner=event.tenant_id)
+            return FIRST
+        if first.place == place:
+            return Repetition.REDELIVERED
+        if first.content == content:
+            return Repetition.DUPLICATE
+        return Repetition.LATER if first.status in REPLACED and event.status in FINAL else Repetition.CONFLICT
+
+    def __len__(self) -> int:
+        return len(self._told)
+
+
+DAY_S = 86_400.0
+
+
+class ProviderFigures(Protocol):
+    """The providers' moving averages and their breakers: fed once for each assignment."""
+
+    def observe(
+        self,
+        tenant_id: str,
+        provider_id: str,
+        *,
+        latency_ms: int,
+        cost: float,
+        status: str,
+        error_code: str | None,
+        retry_after_ms: int | None,
+        assignment_id: str,
+        listed_cost: float,
+    ) -> None: ...
+
+
+class FirstResults:
+    """The assignments whose first result was used, for a day each, at most 100 000: hashes of about 200 bytes each."""
+
+    def __init__(self, figures: ProviderFigures, on_first: Callable[[Assignment, ExecResult], None]) -> None:
+        self._figures = figures
+        self._on_first = on_first
+        self._taught: BoundedCache[int, bool] = BoundedCache(100_000)
+
+    def learn_from(self, known: Assignment, result: ExecResult) -> None:
+        """Move the provider's figures if this is the assignment's first result."""
+        now, key = steady(), hash(known.assignment_id)
+        if self._taught.get(key, now) is not None:
+            return
+        self._taught.put(key, True, now + DAY_S, now)
+        self._figures.observe(
+            known.tenant_id,
+            known.provider_id,
+            latency_ms=result.latency_ms,
+            cost=result.cost,
+            status=result.status,
+            error_code=result.error_code,
+            retry_after_ms=result.retry_after_ms,
+            assignment_id=known.assignment_id,
+            listed_cost=known.expected_cost,
+        )
+        self._on_first(known, result)
+
+    def __len__(self) -> int:
+        return len(self._taught)

@@ -1,0 +1,269 @@
+"""Handle a worker's result: read it, correlate it, meter it. Pure but for its memory of earlier results.
+
+    unreadable, incomplete, forged              -> Dead: a dead letter
+    a tenant that this router does not serve    -> Retry: it may be allowed soon; the last attempt leaves a dead letter
+    any outcome of any status                   -> Done with its usage event, which is stored before the ack
+    its assignment is unknown                   -> the same, marked: no bill, and no figures learn from it; or refused, by setting
+    its bill is stored already                  -> what follows from that is stored too: a correction, or nothing (`later_outcomes`)
+    its cost is above the bound                 -> the notice for operators is stored after the event that is booked at the bound
+    its provider can be invoked                 -> that its worker has reported is stored before the event (`Marks`)
+
+A result whose assignment is in the cache stays on the synchronous path; a miss is a `Deferred` (`routing.reports.correlate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router.budgets.model.adjustment import make_adjustment_effect
+from router.budgets.model.held_cost import make_held_notice
+from router.contracts.assignment import Assignment, assignment_id_of
+from router.contracts.first_stored import first_stored_ms
+from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, STAGE_TENANT
+from router.contracts.result import ExecResult, read_result
+from router.contracts.usage import USAGE_SUBJECT, UsageEvent, identity
+from router.contracts.worker import DEFAULT_LIMITS, ReadResult, WorkerMessageLimits
+from router.core.message import Effect, Message
+from router.core.outcome import Commit, Dead, Done, Fault, Outcome, PublishAck, Retry, Then
+from router.work.model.assignments import AssignmentLookup, correlate, find_contradiction
+from router.work.model.later_outcomes import MeteredEvent, is_same, make_correction, may_follow
+from router.work.model.metering import CostBound, make_bill, make_marked_event, make_usage_effect
+from router.work.model.result_memory import FIRST, FirstResults, ProviderFigures, RecentOutcomes, Repetition
+
+FOREIGN_TENANT_RETRY = Retry(Fault("tenant_forbidden", "This tenant is not served here", "tenant_id", STAGE_TENANT))
+UNKNOWN_ASSIGNMENT = Fault(CORRELATION_FIELDS_INVALID, "The assignment is not known here", "assignment_id", STAGE_CORRELATION)
+NOTHING_TO_STORE = Done()
+
+Uncorrelated = Literal["mark", "refuse"]
+
+
+class ResultsMeter(Protocol):
+    """Counts results. The handler calls it on the event loop, so it must be cheap."""
+
+    def on_violation(self, message: Message, reading: ReadResult[ExecResult]) -> None: ...
+
+    def on_outcome(self, status: str, provider_id: str, *, is_known: bool) -> None:
+        """Count an outcome that this instance sees for the first time: `router_results_total{status, provider}`.
+
+        `is_known`: an assignment names the provider. Otherwise only the worker does, and its text makes no new label."""
+
+    def on_uncorrelated(self) -> None:
+        """The assignment is unknown; the result was handled all the same."""
+
+    def on_forged(self) -> None:
+        """The result contradicts the assignment that it names."""
+
+    def on_duplicate(self, is_conflict: bool) -> None:
+        """Another message reported this outcome before, with the same content or not."""
+
+    def on_overruled(self, field: str, event: UsageEvent) -> None:
+        """The result says otherwise than its assignment, which counts. `field`: provider_id | job_type | timestamp."""
+
+    def on_held(self, event: UsageEvent) -> None:
+        """The event is booked at its bound, and what is above it is held."""
+
+    def on_corrected(self, event: UsageEvent) -> None:
+        """A later outcome replaces the first, by this adjustment."""
+
+
+class MeteredEvents(Protocol):
+    """The usage stream, as far as it is asked for the event that was stored first."""
+
+    async def find(self, publish_ack: PublishAck) -> MeteredEvent | None:
+        """The event that a duplicate's publish ack names; None: it is gone. Raises BrokerUnavailable."""
+
+
+class ReportMark(Struct, frozen=True, gc=False):
+    """`effect`: that a worker has reported; `commit`: what remembers that it is stored.
+
+    `goes_first`: no event is stored without it; else it is stored beside the event, which it never delays."""
+
+    effect: Effect
+    commit: Commit | None = None
+    goes_first: bool = False
+
+
+class Marks(Protocol):
+    """That the worker of an assignment has reported, for those who invoke its provider later."""
+
+    def find(self, known: Assignment) -> ReportMark | None:
+        """What is to be stored before the result is acked; nearly always nothing. Asked of each result, so it must be cheap."""
+
+
+class ResultRules(Struct, frozen=True, kw_only=True):
+    """Settings of the handler."""
+
+    limits: WorkerMessageLimits = DEFAULT_LIMITS
+    tenants_allowed: frozenset[str] = frozenset()  # empty = all
+    usage_subject: str | None = USAGE_SUBJECT  # None: ENABLE_USAGE_PUBLISH=false
+    uncorrelated: Uncorrelated = "mark"  # what happens to the usage of an unknown assignment
+    bound: CostBound = CostBound()
+    window_ns: int = 600_000_000_000  # a bill may be corrected by a later outcome so long
+
+
+class ResultsHandler:
+    """Meters workers' results. The consumer calls it with one message at a time."""
+
+    def __init__(
+        self,
+        assignments: AssignmentLookup,
+        meter: ResultsMeter,
+        figures: ProviderFigures,
+        metered: MeteredEvents,
+        marks: Marks,
+        *,
+        rules: ResultRules = ResultRules(),  # noqa: B008 - frozen
+        recent: RecentOutcomes | None = None,
+        on_finished: Callable[[str], None],
+        on_first: Callable[[Assignment, ExecResult], None],
+    ) -> None:
+        self._assignments = assignments
+        self._meter = meter
+        self._lessons = FirstResults(figures, on_first)
+        self._metered = metered
+        self._marks = marks
+        self._rules = rules
+        self._recent = recent if recent is not None else RecentOutcomes()
+        self._on_finished = on_finished  # called with the id of an assignment whose result has come
+
+    def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
+        reading = read_result(message, self._rules.limits)
+        if reading.violations:
+            self._meter.on_violation(message, reading)
+        result = reading.found
+        if isinstance(result, Fault):
+            return Dead(result)
+        if result.tenant_id is not None and not self._is_served(result.tenant_id):
+            return FOREIGN_TENANT_RETRY
+        return correlate(self._assignments, _find_assignment_id(result), lambda known: self._conclude(message, result, known))
+
+    def _is_served(self, tenant_id: str) -> bool:
+        return not self._rules.tenants_allowed or tenant_id in self._rules.tenants_allowed
+
+    def _conclude(self, message: Message, result: ExecResult, known: Assignment | None) -> Outcome:
+        if known is not None:
+            fault = find_contradiction(known, tenant_id=result.tenant_id, request_id=result.request_id, assignment_id=result.assignment_id)
+            if fault is None:
+                return self._bill(message, result, known)
+            if result.assignment_id is not None:
+                # A result that contradicts its own assignment is forged, not late.
+                self._meter.on_forged()
+                return Dead(fault)
+            # The assignment was guessed from the request id, and the guess was wrong.
+        return self._refuse(message) if self._rules.uncorrelated == "refuse" else self._mark(message, result)
+
+    def _refuse(self, message: Message) -> Outcome:
+        """Refuse the result at its second attempt: the bucket's replica that answered may lag by moments."""
+        if message.attempts <= 1:
+            return Retry(UNKNOWN_ASSIGNMENT)
+        self._meter.on_uncorrelated()
+        return Dead(UNKNOWN_ASSIGNMENT)
+
+    def _mark(self, message: Message, result: ExecResult) -> Outcome:
+        """Meter a result of an unknown assignment: what only a worker says is no bill."""
+        event = make_marked_event(result)
+        if isinstance(event, Fault):
+            return Dead(event)
+        event_id = identity(event)
+        if self._compare(message, event, event_id) is FIRST:
+            self._meter.on_uncorrelated()
+            self._meter.on_outcome(event.status, event.provider_id, is_known=False)
+        subject = self._rules.usage_subject
+        return NOTHING_TO_STORE if subject is None else Done((make_usage_effect(event, event_id, subject),))
+
+    def _bill(self, message: Message, result: ExecResult, known: Assignment) -> Outcome:
+        """Meter the outcome of an assignment: once, whatever else a worker says of it later."""
+        if result.tenant_id is None and not self._is_served(known.tenant_id):
+            return FOREIGN_TENANT_RETRY
+        self._on_finished(known.assignment_id)
+        rules = self._rules
+        event = make_bill(result, known, rules.bound.find(known), first_stored_ms(message))
+        event_id = identity(event)
+        seen = self._compare(message, event, event_id)
+        if seen is FIRST:
+            self._meter.on_outcome(event.status, event.provider_id, is_known=True)
+        if seen is FIRST or seen is Repetition.LATER:
+            self._compare_words(event, result)
+        self._lessons.learn_from(known, result if event.told_cost is None else replace(result, cost=event.cost))
+        if rules.usage_subject is None:
+            return NOTHING_TO_STORE
+        effect = make_usage_effect(event, event_id, rules.usage_subject, known.reservation)
+        is_repeated = seen is Repetition.DUPLICATE  # what follows, follows from the first one
+        then = None if is_repeated else _Following(self, event, message.stored_ns, known.reservation)
+        mark = self._marks.find(known)  # also of one that comes again: whether the mark of the first is stored, nothing here knows
+        return Done((effect,), then=then) if mark is None else _store_marked(mark, effect, then)
+
+    def _compare(self, message: Message, event: UsageEvent, event_id: str) -> Repetition:
+        seen = self._recent.compare(event_id, event, message)
+        if seen is not FIRST and seen is not Repetition.REDELIVERED:
+            self._meter.on_duplicate(seen is Repetition.CONFLICT)
+        return seen
+
+    def _compare_words(self, event: UsageEvent, result: ExecResult) -> None:
+        if event.told_provider_id is not None:
+            self._meter.on_overruled("provider_id", event)
+        if result.job_type is not None and result.job_type != event.event_type:
+            self._meter.on_overruled("job_type", event)
+        if result.timestamp != event.timestamp:
+            self._meter.on_overruled("timestamp", event)
+
+    def follow_first(self, event: UsageEvent, reservation: str | None) -> Done | None:
+        """The event is stored, and the first of its identity."""
+        if event.adjustment is not None:
+            self._meter.on_corrected(event)
+        return None if event.told_cost is None else self._hold(event, reservation)
+
+    async def follow_duplicate(self, event: UsageEvent, stored_ns: int, publish_ack: PublishAck) -> Done | None:
+        """An event has the same identity already. What is stored counts, not what this one says."""
+        first = await self._metered.find(publish_ack)
+        if first is None:
+            return None
+        if is_same(first.event, event):  # it may be this one: the process died before its notice
+            return None if event.told_cost is None else self._hold(first.event, first.reservation)
+        correction = make_correction(first, event, stored_ns, self._rules.window_ns)
+        if correction is None:
+            return None
+        effect = make_adjustment_effect(correction, first.reservation)
+        return Done((effect,), then=_Following(self, correction, stored_ns, first.reservation))
+
+    def _hold(self, event: UsageEvent, reservation: str | None) -> Done:
+        self._meter.on_held(event)
+        return Done((make_held_notice(event, reservation),))
+
+
+def _store_marked(mark: ReportMark, effect: Effect, then: Then | None) -> Done:
+    if mark.goes_first:
+        return Done((mark.effect,), commit=mark.commit, then=lambda _: Done((effect,), then=then))
+    return Done((effect, mark.effect), commit=mark.commit, then=then)
+
+
+class _Following(Struct, frozen=True, gc=False):
+    """What follows once the event has its publish ack: nearly always nothing. One small object for each bill."""
+
+    handler: ResultsHandler
+    event: UsageEvent
+    stored_ns: int
+    reservation: str | None
+
+    def __call__(self, publish_acks: Sequence[PublishAck]) -> Done | Awaitable[Done | None] | None:
+        publish_ack, event = publish_acks[0], self.event
+        if not publish_ack.is_duplicate:
+            if event.told_cost is None and event.adjustment is None:
+                return None
+            return self.handler.follow_first(event, self.reservation)
+        return self.handler.follow_duplicate(event, self.stored_ns, publish_ack) if may_follow(event) else None
+
+
+def _find_assignment_id(result: ExecResult) -> str | None:
+    """Return the id that the result names, else the one that its request would have.
+
+    The latter is a guess: a request's identity may be an idempotency key, which workers do not know. A wrong guess finds no
+    assignment, or another request's, and then the result is handled as one of an unknown assignment.
+    """
+    if result.assignment_id is not None or result.tenant_id is None or result.request_id is None:
+        return result.assignment_id
+    return assignment_id_of(result.tenant_id, result.request_id)
