@@ -1,4 +1,4 @@
-"""The bucket of budgets: each is checked and versioned before it is written. The command line writes, a router reads (`live_budgets`)."""
+"""The bucket of budgets: each is checked and versioned before it is written. The command line writes, a router reads (`live`)."""
 
 from __future__ import annotations
 

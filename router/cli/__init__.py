@@ -1,13 +1,9 @@
 """The command `router`: it reads options, calls a room, prints the result and returns an exit status. It decides nothing.
 
     app          every command, by name
-    exit_codes   exit statuses, and one line instead of a traceback
-    options      options that several commands share
-    command      the frame of every command
-    session      what the frame hands to it: settings, a connection, one way to print
-    output       tables for people, JSON for programs
+    the others   commands that belong to no feature; those of a feature stand in its folder `commands`
 
-A command imports the rooms that it needs when it is called, so that `router --help` stays quick.
+`router.shell` is the frame of all of them. A command imports what it needs when it is called, so that `router --help` stays quick.
 """
 
 from __future__ import annotations

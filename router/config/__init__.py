@@ -9,7 +9,7 @@
     rules           what two settings must be to each other
     describe        every setting as a row, secrets hidden
 
-Only `app` and the rooms above it import this one: other rooms get the plain values that they need.
+Processes and commands read them; what decides gets the plain values that it needs.
 """
 
 from __future__ import annotations

@@ -6,18 +6,21 @@
 `router console` runs it as a process of its own, with a role of its own (deploy/nats). A page reads by the functions of the commands:
 `knowledge` keeps the last answer of each, so that a page says what it knew, and when, while the broker is unavailable.
 
-    access        who may see and write: users, sessions, forms
-    mend          what is written: dead letters, policies, extensions
+    mend          the addresses and pages of what is written
     guard         which requests are answered at all, and the headers of each response
     application   addresses, exports, errors
-    pages         one file for each page: what it reads, and its tables
-    table         sorting, filters and bounds of a table by its address; CSV and JSON
-    sampler       figures of all routers while a page Now is looked at (`scrape` reads them, `figures` computes them)
     live_feed     the page Now for browsers that stay: bounded, and slow ones are dropped
-    rendering     templates; every text from outside is shown as text
     static        style, script and the two libraries, as files of this package
 
-Not here: any decision about what is wrong (that is `operations.doctor`), any code on the way of a message.
+In `router.shell`:
+
+    access        who may see and write: users, sessions, forms
+    pages         every page, in the order of the navigation; a page stands in its feature, in a file `page` or a folder `pages`
+    table         sorting, filters and bounds of a table by its address; CSV and JSON
+    sampler       figures of all routers while a page Now is looked at (`scrape` reads them, `figures` computes them)
+    rendering     templates; every text from outside is shown as text
+
+Not here: any decision about what is wrong (that is `operate.doctor`), any code on the way of a message.
 """
 
 from router.console.server import ConsoleServer

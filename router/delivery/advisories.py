@@ -3,7 +3,7 @@
     a message was delivered as often as allowed ──> $JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{stream}.{durable}
                                                     └─ kept in ROUTER_ADVISORIES: a core NATS message would be lost while no process listens
 
-Only durables of inboxes (20 deliveries) and agents (5) have such a limit; `mailbox` and `runtime` handle the messages.
+Only durables of inboxes (20 deliveries) and agents (5) have such a limit; `mailbox` and `agents` handle the messages.
 
 An advisory names its message by the sequence alone, and sequences begin again in a re-created stream. So a message that
 was stored after the advisory is another one, which the server still delivers.

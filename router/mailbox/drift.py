@@ -1,4 +1,4 @@
-"""Whether the streams and durables of a relay or an inbox are still as its settings say, as `topology_monitor` does for the router.
+"""Whether the streams and durables of a relay or an inbox are still as its settings say, as `operate.topology.monitor` does for the router.
 
     start      `topology = create | check`: compare, and log what differs
     run        compare every 30 s: a stream that an operator changed may drop messages

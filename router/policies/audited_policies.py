@@ -56,7 +56,7 @@ class AuditedPolicies:
         return version
 
     async def apply_step(self, step: PolicySyncStep, author: str) -> None:
-        """One step of a plan of `policy_sync`."""
+        """One step of a plan of `sync`."""
         tenant, policy = step.key
         before = await self.store.find(tenant, policy)
         version = await apply_step(self.store, step, author)

@@ -29,7 +29,7 @@ def test_a_command_without_its_extra_says_what_to_install(monkeypatch: pytest.Mo
 
 
 def test_the_console_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("router.console")]:
+    for name in [name for name in sys.modules if name.startswith(("router.console", "router.shell"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "jinja2", None)
     ended = call_command("console")

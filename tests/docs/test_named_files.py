@@ -39,7 +39,7 @@ def test_a_missing_file_class_and_function_are_found() -> None:
     rooms = "| room | what |\n|---|---|\n| `delivery`, `yyy` | |\n"
     assert find_missing_names(table) == ["delivery/zzz"]
     assert find_missing_names(rooms) == ["yyy"]
-    assert find_missing_names("`routing/decide/handler` `decide/xxx` `tests/docs` `Settler` `Zettler` `read_ids_()`") == [
+    assert find_missing_names("`decide/model/handler` `decide/xxx` `tests/docs` `Settler` `Zettler` `read_ids_()`") == [
         "decide/xxx",
         "Zettler",
         "read_ids_()",

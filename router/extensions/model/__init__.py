@@ -5,7 +5,7 @@
                                      complexity   how heavy a pipeline is
     request ── PipelineRunner ──> PipelineResult: pre, validators, the decision, post      each call by the Invoker, inside one deadline
 
-`delivery` calls services, stores entries and watches their bucket; `services` and `app` join them.
+`delivery` calls services and watches the bucket; `extensions` stores entries and follows them, `serve` joins all of it.
 """
 
 from router.extensions.model.complexity import Complexity, measure_complexity

@@ -3,8 +3,8 @@
     request ── request_guard: reply address, limits, JSON, api_key ──> RequestFields ── a service's answer ──> {ok: true, …}
                  └────────────── ServiceError ──────────────────────────────┴────────────────────────> {ok: false, error}
 
-`server` moves the messages: nats.micro, one task and one answer for each request. The services themselves need rules as well, so they are
-in `services`: `admin_stores`, `decision_services`, `instances`, `pipeline_services` and `recorded_decisions`. `app.admin` connects them.
+`server` moves the messages: nats.micro, one task and one answer for each request. The services themselves stand in
+their features (`extensions.instances`, `extensions.pipeline_services` and others); `serve.admin` connects them.
 The server's permissions decide who may connect at all; the api_key is checked after that.
 """
 

@@ -1,6 +1,6 @@
 """Raises an alert when many messages break the header contract on one subject, counted over all instances.
 
-Every instance hears the events of all instances (`violation_events`) and counts the messages that they stand for. All of them see
+Every instance hears the events of all instances (`events`) and counts the messages that they stand for. All of them see
 the same events, so all of them find the same one that crosses the limit: the instance that published it raises the alert, and none
 raises another one of that subject for a while.
 """

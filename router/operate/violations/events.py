@@ -1,6 +1,6 @@
 """Stores violations of the header contract as events in a stream of their own, beside the way of the messages.
 
-    add ── an event of its own (`violation_windows`) ──> queue ──> published, with publish acks
+    add ── an event of its own (`windows`) ──> queue ──> published, with publish acks
       └── above the limit, or while the queue is full: counted by the event that ends the minute
 
 A message never waits for its events. While the broker is unavailable events wait in the queue, and the minute does not end. What cannot

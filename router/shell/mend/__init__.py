@@ -1,1 +1,6 @@
-"""The frame of what a console writes: its form, its run, its audit event. Each feature has its writes in a file `mend`."""
+"""The frame of what a console writes. Each feature has its writes in a file `mend`.
+
+frame   a form that came: whose it is, may they write, what the next page says
+runs    replays and discards, one at a time, with progress and a stop
+trail   audit events of the console
+"""

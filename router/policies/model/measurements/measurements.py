@@ -1,7 +1,7 @@
 """All measurements of this instance, by tenant: at most so many pairs of tenant and provider.
 
 The pair longest without an outcome or an assignment goes first, those of a tenant above its share before others. Results of known
-assignments feed it, and assignments; clients can invent neither. Where figures are written and read among instances is `services`' to say.
+assignments feed it, and assignments; clients can invent neither. `policies.shared_measurements` writes and reads figures among instances.
 """
 
 from __future__ import annotations
