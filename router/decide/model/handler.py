@@ -157,7 +157,7 @@ class DecideHandler:
             return refuse_request(request, reading, INVALID_REQUEST)
         if self._rules.tenants_allowed and request.tenant_id not in self._rules.tenants_allowed:
             return refuse_request(FOREIGN_TENANT_FAULT, reading, UNAUTHORIZED)
-        known = self._cache.recall(request, message.data)
+        known = self._cache.recall(request, message.data, started)
         if known is not CacheResult.NEW:
             return self._answer_again(known, request, message, started)
         if PREVIOUS_REQUEST in request.context and self._assignments is not None:
@@ -174,7 +174,7 @@ class DecideHandler:
         except LeaseShort as short:
             return self._decide_after(short, request, message, started, previous)
         if isinstance(answer, Decision):
-            self._cache.remember(request, message.data, answer)
+            self._cache.remember(request, message.data, answer, started)
         elif isinstance(answer, Policy):
             return self._decide_in_pipeline(answer, request, message, started, previous)
         return self._answer(request, answer, started)
@@ -221,7 +221,7 @@ class DecideHandler:
         return await self._start_after_wait(request, message, started, previous)
 
     async def _start_after_wait(self, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None) -> Outcome:
-        again = self._cache.recall(request, message.data)  # its twin may have come meanwhile
+        again = self._cache.recall(request, message.data, self._now())  # its twin may have come meanwhile
         if again is CacheResult.NEW:
             outcome = self._start(request, message, started, previous)
         else:
@@ -243,7 +243,7 @@ class DecideHandler:
         if not self._in_progress.try_acquire(key):
             await self._in_progress.acquire(key)
         try:
-            known = self._cache.recall(request, message.data)
+            known = self._cache.recall(request, message.data, self._now())
             if known is not CacheResult.NEW:
                 return self._answer(request, self._recall(known), started)
             answer = None
@@ -254,7 +254,7 @@ class DecideHandler:
                 except LeaseShort as short:
                     await short.wait()  # what is leased is too little for its decision: it is run again, with more
             if isinstance(answer, Decision):
-                self._cache.remember(request, message.data, answer)
+                self._cache.remember(request, message.data, answer, self._now())
             return self._answer(request, answer, started)
         finally:
             self._in_progress.release(key)
@@ -315,7 +315,7 @@ class DecideHandler:
 
         def remember(_: Sequence[PublishAck]) -> None:
             # Not before its assignment is published: until then the answer may still be that there is no room for it.
-            self._cache.remember(request, message.data, pushed.decision, pushed.content)
+            self._cache.remember(request, message.data, pushed.decision, self._now(), pushed.content)
             self._meter.on_decision(request, pushed.decision, seconds)
 
         return Done((pushed.effect,), reply_to(request, pushed.decision), remember)

@@ -63,16 +63,16 @@ class IdempotencyCache:
         self._request: RouteRequest | None = None  # looked up last: nearly always the next to be remembered
         self._request_key = ""
 
-    def recall(self, request: RouteRequest, data: bytes) -> Decision | CacheResult:
-        """The decision of the same request, NEW, or CONFLICT."""
+    def recall(self, request: RouteRequest, data: bytes, now: float) -> Decision | CacheResult:
+        """The decision of the same request, NEW, or CONFLICT. `now`: of the clock, which the caller has read already."""
         self._request, self._request_key = request, f"{request.tenant_id}\0{request.request_key}"
-        known = self._known.get(self._request_key, self._clock())
+        known = self._known.get(self._request_key, now)
         if known is None:
             return CacheResult.NEW
         self.is_of_this_life = known.life == self._life()
         return known.decision if _is_same(known.content, data) else CacheResult.CONFLICT
 
-    def remember(self, request: RouteRequest, data: bytes, decision: Decision, digested: str | None = None) -> None:
+    def remember(self, request: RouteRequest, data: bytes, decision: Decision, now: float, digested: str | None = None) -> None:
         """`digested`: the digest of the request's content, where it is known already."""
         size, weight = len(data), 1
         content: bytes | str | None = None
@@ -82,7 +82,6 @@ class IdempotencyCache:
             content = data if size <= MAX_KEPT_BYTES else digested or digest(data)
         has_id = request.request_id is not None
         known = CachedDecision(decision, content, request.answer_id, request.message_id, request.trace_id, has_id, self._life())
-        now = self._clock()
         if EXECUTED_EXTENSIONS in decision.metadata:  # of no plan: its metadata may hold what extensions added
             weight += weight_of(decision.metadata)
         key = self._request_key if request is self._request else _key(request.tenant_id, request.request_key)

@@ -6,6 +6,7 @@ import pytest
 
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
+from router.core.clock import steady
 from router.decide.model import IdempotencyCache
 from router.decide.model.read import read
 from tests.support.requests import a_body, a_message
@@ -22,7 +23,7 @@ def a_request(headers: dict[str, str] | None = None, /, **fields: Any) -> RouteR
 def replays(*requests: RouteRequest) -> IdempotencyCache:
     known = IdempotencyCache()
     for request in requests:
-        known.remember(request, b"", DECISION)
+        known.remember(request, b"", DECISION, steady())
     return known
 
 
@@ -59,7 +60,7 @@ async def test_a_decision_of_another_tenant_is_not_found() -> None:
 async def test_of_two_requests_with_one_id_the_newer_is_found() -> None:
     other = Decision("other", "weighted", 50, 1.0, 1.0)
     known = replays(a_request(request_id="r-1", idempotency_key="k-1"))
-    known.remember(a_request(request_id="r-1", idempotency_key="k-2"), b"", other)
+    known.remember(a_request(request_id="r-1", idempotency_key="k-2"), b"", other, steady())
     found = await known.find("acme", request_id="r-1")
     assert found is not None
     assert found.decision is other
@@ -68,7 +69,7 @@ async def test_of_two_requests_with_one_id_the_newer_is_found() -> None:
 async def test_what_is_forgotten_is_not_found() -> None:
     now = 0.0
     known = IdempotencyCache(ttl_s=10, clock=lambda: now)
-    known.remember(a_request(request_id="r-1"), b"", DECISION)
+    known.remember(a_request(request_id="r-1"), b"", DECISION, now)
     now = 11.0
     assert await known.find("acme", request_id="r-1") is None
     assert await known.find("acme", request_id="r-1", message_id="x") is None
