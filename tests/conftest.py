@@ -60,6 +60,15 @@ def _loggers_are_made_anew() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _signals_are_given_back() -> Iterator[None]:
+    """A handler that a test leaves behind may end the process in the middle of another one."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
     """One real nats-server a module; it starts in milliseconds."""

@@ -16,10 +16,13 @@ from tests.support.waiting import until
 
 @pytest.fixture
 def lives_on() -> Iterator[None]:
-    """A signal without a handler must not end the tests."""
-    before = signal.signal(signal.SIGHUP, lambda *_: None)
+    """A signal must not end the tests: neither one without a handler, nor a late one, which is to end the program."""
+    numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in numbers}
+    signal.signal(signal.SIGHUP, lambda *_: None)
     yield
-    signal.signal(signal.SIGHUP, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.usefixtures("lives_on")

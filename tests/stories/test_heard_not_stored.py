@@ -44,7 +44,7 @@ async def test_requests_that_no_stream_stores_are_told_and_answered() -> None:
         await _play(nc, _build_settings(broker.url))
         await nc.close()
     finally:
-        broker.stop()
+        broker.remove()
 
 
 async def _play(nc: Client, settings: Settings) -> None:
