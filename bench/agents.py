@@ -9,7 +9,7 @@ from __future__ import annotations
 from bench.broker import Counts, check_counts
 from bench.question import Figure, Question, at_least
 from bench.stored import StoredWork
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 
 ONE_BY_ONE = 4_000
 

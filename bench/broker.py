@@ -10,9 +10,9 @@ from pathlib import Path
 
 from bench.question import Broken
 from router.config import Settings, load
-from router.delivery import topology
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
+from router.delivery.wire import topology
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
 from router.operate.topology.declared_topology import declare_topology
 from router.process.embedded import EmbeddedServer
 

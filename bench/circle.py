@@ -11,7 +11,7 @@ from bench.broker import Counts, a_broker, check_counts, settings
 from bench.family import member, used
 from bench.process import a_child, figures_of
 from bench.question import Figure, Measured, Question, Side, at_most, sized
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 
 CIRCLES = 10_000
 

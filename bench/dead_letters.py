@@ -9,7 +9,7 @@ from __future__ import annotations
 from bench.broker import Counts, check_counts, nothing_is_left, settings
 from bench.question import Figure, Question
 from bench.stored import StoredWork
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 
 
 async def _check_dead_letters(url: str, count: int) -> None:

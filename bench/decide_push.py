@@ -8,7 +8,7 @@ from __future__ import annotations
 from bench.broker import Counts, check_counts, decide_subscription, nothing_is_left, settings
 from bench.question import Figure, Question, at_least, at_most
 from bench.stored import StoredWork, from_tenth
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 
 PUSHED = {"is_pushed": True}
 

@@ -12,8 +12,8 @@ from bench.broker import jetstream_on
 from bench.durable import Durable, durable
 from bench.process import figures_of
 from bench.question import Broken, Figure, Measured, Question, Side, at_least, sized
-from router.delivery import topology
-from router.delivery.topology import Topology
+from router.delivery.wire import topology
+from router.delivery.wire.topology import Topology
 from router.mailbox.streams import events_stream
 from tests.support.postgres import rows
 

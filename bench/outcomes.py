@@ -18,7 +18,7 @@ from router.contracts.pb.beamline.worker.v1 import result_pb2
 from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
 from router.core.clock import now_ms
-from router.delivery.connection import head_of
+from router.delivery.wire.connection import head_of
 
 DECISION = Decision("openai", "weighted", 50, 800, 0.012, {"policy_id": "default", "policy_version": "1"})
 STAMP_MS = now_ms()  # a result's own time has to lie near the time that it is stored at

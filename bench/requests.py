@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from router.delivery.connection import head_of
+from router.delivery.wire.connection import head_of
 
 TENANT = "acme"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

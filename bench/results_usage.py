@@ -10,7 +10,7 @@ from __future__ import annotations
 from bench.broker import SETTLED, Counts, check_counts, count_unsettled, settings
 from bench.question import Figure, Question, at_least, at_most
 from bench.stored import StoredWork
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 
 
 async def _check_metered(url: str, count: int) -> None:

@@ -10,7 +10,7 @@ from bench.broker import SETTLED, Counts, check_counts, count_unsettled, setting
 from bench.question import Figure, Question, at_least, at_most
 from bench.sides.router import TAKING_ACKS
 from bench.stored import StoredWork
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.sdk.worker import DURABLE
 
 

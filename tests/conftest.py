@@ -93,7 +93,7 @@ async def nc(nats_url: str) -> AsyncIterator[Client]:
 @pytest.fixture
 def no_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that takes a second for a publish ack is a busy one here, and gets no second copy of what it has."""
-    from router.delivery import publish_probes
+    from router.delivery.publish import publish_probes
 
     monkeypatch.setattr(publish_probes, "PROBE_AFTER_S", 3_600.0)
 

@@ -24,10 +24,10 @@ from router.agents.store import Store
 from router.agents.topology import AgentTopology, subscriptions_of, topology_of
 from router.core.message import Message
 from router.core.outcome import Done, PublishAck
-from router.delivery import topology
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
-from router.delivery.topology import Topology
+from router.delivery.wire import topology
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
+from router.delivery.wire.topology import Topology
 from router.process.garbage_collection import calm_collector
 from router.sdk.agent import Context, Envelope, Outgoing
 

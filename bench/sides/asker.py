@@ -14,8 +14,8 @@ from bench import requests
 from bench.child import Ready
 from bench.figures import latencies
 from bench.question import Measured
-from router.delivery.connection import Connection
-from router.delivery.first_connection import connect
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.first_connection import connect
 
 PATIENCE_S = 60.0
 

@@ -12,7 +12,7 @@ from bench.stretch import MIB, peak_bytes
 from router.contracts.dead_letter import build_dead_letter
 from router.core.message import Effect, Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, Fault
-from router.delivery.storing import open_publisher
+from router.delivery.publish.storing import open_publisher
 from router.operate.dead_letters import read_by_filter
 from router.operate.dead_letters import replay as send_again
 from router.operate.dead_letters.publishers import AckedReplayPublisher

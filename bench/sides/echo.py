@@ -10,7 +10,7 @@ from nats.aio.msg import Msg
 from bench.child import Ready
 from bench.question import Measured
 from bench.stretch import stretch
-from router.delivery.first_connection import connect
+from router.delivery.wire.first_connection import connect
 
 
 async def stock(ready: Ready, *, url: str, subject: str, first: int, last: int) -> Measured:

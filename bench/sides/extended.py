@@ -21,7 +21,7 @@ from bench.question import Measured
 from bench.sides.router import settled
 from bench.stretch import stretch
 from router.config import Settings, load
-from router.delivery.first_connection import connect
+from router.delivery.wire.first_connection import connect
 from router.process.observability import Histogram, configure
 from router.serve.assembly import RouterService
 

@@ -11,8 +11,8 @@ from bench.question import Measured
 from bench.stretch import stretch
 from router.core.message import Message
 from router.core.outcome import Done, Fault, Outcome, PublishAck, Retry
-from router.delivery.consumer import Consumer
-from router.delivery.subscription import ConsumerOptions, NullObserver, Subscription
+from router.delivery.consume.consumer import Consumer
+from router.delivery.consume.subscription import ConsumerOptions, NullObserver, Subscription
 from router.process.garbage_collection import calm_collector
 
 NOT_NOW = Retry(Fault("extension_unavailable", "the provider was away"), delay=0.0)

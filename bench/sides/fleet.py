@@ -15,7 +15,7 @@ from bench.child import Ready
 from bench.family import member, used
 from bench.question import Measured
 from router.config import Settings
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.process.observability import configure
 from router.serve.fleet import Fleet
 

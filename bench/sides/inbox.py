@@ -16,7 +16,7 @@ from bench.question import Measured
 from bench.stretch import stretch
 from router.config import load
 from router.core.ids import derived_uuid
-from router.delivery.connection import head_of
+from router.delivery.wire.connection import head_of
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox_process import InboxService
 from router.mailbox.postgres import Driver

@@ -21,8 +21,8 @@ from bench.child import Ready
 from bench.family import Used, used, used_alone
 from bench.question import Broken, Measured
 from router.core.clock import now_ms
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
 from router.lake.generate import Load, LoadPlan, fill
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from bench.sides.router import a_router
 from bench.sides.store import BATCH
 from bench.stretch import stretch
 from router.contracts.usage import USAGE_SUBJECT
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 
 
 async def fill(ready: Ready, *, url: str, count: int, form: str, is_known: bool) -> Measured:

@@ -18,8 +18,8 @@ from bench.child import Ready
 from bench.figures import percentile
 from bench.question import Measured
 from bench.sides.asker import PATIENCE_S, Asker
-from router.delivery.connection import Connection
-from router.delivery.first_connection import connect
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.first_connection import connect
 
 TICK_S = 0.000_25  # what came due within one is sent together
 LEAD_S = 0.05

@@ -9,8 +9,8 @@ from bench import outcomes, requests
 from bench.broker import jetstream_on, settings
 from bench.child import Ready
 from bench.question import Measured
-from router.delivery import topology
-from router.delivery.api import JetStream
+from router.delivery.wire import topology
+from router.delivery.wire.api import JetStream
 from router.sdk.worker import worker_durable
 
 BATCH = 2000  # the server drops what a stream cannot take in at once, and a `no_ack` stream does not say so

@@ -16,7 +16,7 @@ from router.agents.store_worker import StoreWorker
 from router.agents.thread import StoreThread
 from router.agents.topology import AgentTopology, subscriptions_of
 from router.agents.tree import AgentTree
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.process.supervision import Child, Helper, supervise
 
 DEFAULT_TOPOLOGY = AgentTopology()

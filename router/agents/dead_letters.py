@@ -11,7 +11,7 @@ from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.contracts.dead_letter_writer import DeadLetterWriter
 from router.contracts.malformed import Malformed
 from router.core.message import Message
-from router.delivery.connection import Connection
+from router.delivery.wire.connection import Connection
 
 
 def build_dead_letter_writer(agent: str, connection: Connection, payload_bytes: int = MAX_PAYLOAD_BYTES) -> DeadLetterWriter:

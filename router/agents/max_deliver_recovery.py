@@ -20,8 +20,8 @@ from router.core.errors import BrokerRefused
 from router.core.ids import subject_matcher
 from router.core.message import Effect, Message
 from router.core.outcome import Commit, Dead, Done, Fault, Hold, Outcome, PublishAck, Retry
-from router.delivery.advisories import read_stranded
-from router.delivery.api import JetStream, StoredMessage, nanos
+from router.delivery.consume.advisories import read_stranded
+from router.delivery.wire.api import JetStream, StoredMessage, nanos
 from router.process.observability import events, logs
 
 log = logs.logger(__name__)

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from router.agents.topology import AgentSubscription, AgentTopology, find_overlap, topology_of
 from router.core.errors import BrokerRefused, Misconfigured
-from router.delivery.api import JetStream, Json
-from router.delivery.topology import ConsumerSpec, Topology, apply, create
+from router.delivery.wire.api import JetStream, Json
+from router.delivery.wire.topology import ConsumerSpec, Topology, apply, create
 from router.process.observability import events, logs
 
 log = logs.logger(__name__)

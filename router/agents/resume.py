@@ -18,10 +18,10 @@ from router.agents.publish_acks import PublishAckBuffer
 from router.agents.rows import OutgoingRow
 from router.agents.store import Store
 from router.agents.thread import StoreThread
-from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishAcks
-from router.delivery.api import JetStream
-from router.delivery.publish_faults import PublishFault, find_fault
-from router.delivery.storing import open_publisher
+from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished, PublishAcks
+from router.delivery.publish.storing import open_publisher
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.publish_faults import PublishFault, find_fault
 from router.process.observability import LogRateLimit, events, logs
 
 log = logs.logger(__name__)

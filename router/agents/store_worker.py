@@ -15,7 +15,7 @@ from router.agents.thread import StoreThread
 from router.agents.topology import AgentTopology
 from router.core.message import Message
 from router.core.outcome import Commit, Outcome, PublishAck
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 
 
 class StoreWorker:

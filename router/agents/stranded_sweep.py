@@ -22,8 +22,8 @@ from router.agents.max_deliver_recovery import to_message
 from router.agents.topology import AgentSubscription, recovery_durable_of
 from router.core.errors import RouterError
 from router.core.message import Message
-from router.delivery.advisories import advisory_subject
-from router.delivery.api import JetStream
+from router.delivery.consume.advisories import advisory_subject
+from router.delivery.wire.api import JetStream
 
 COUNTS_IN_A_LOOK = 5  # while the durable moves
 

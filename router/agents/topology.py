@@ -18,9 +18,9 @@ from router.agents.adapter import AgentAdapter, filters_of
 from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.core import ids
 from router.core.errors import Misconfigured
-from router.delivery.advisories import ADVISORY_STREAM as ADVISORIES
-from router.delivery.advisories import advisories_stream, advisory_subject
-from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket
+from router.delivery.consume.advisories import ADVISORY_STREAM as ADVISORIES
+from router.delivery.consume.advisories import advisories_stream, advisory_subject
+from router.delivery.wire.topology import ConsumerSpec, StreamSpec, Topology, bucket
 
 DEAD_LETTER_SUBJECT = "meshforge.failed.{original_subject}"
 _DAY = 86_400.0

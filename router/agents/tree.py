@@ -26,10 +26,10 @@ from router.agents.topology import AgentSubscription, AgentTopology, recovery_du
 from router.core.coalescer import GroupCommit
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
-from router.delivery.api import JetStream
-from router.delivery.consumer import Consumer, Deadlines
-from router.delivery.subscription import ACK, ConsumerOptions, Subscription
-from router.delivery.topology import Topology
+from router.delivery.consume.consumer import Consumer, Deadlines
+from router.delivery.consume.subscription import ACK, ConsumerOptions, Subscription
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import Topology
 from router.process.supervision import Child, Helper, Intensity, Supervisor
 
 TERM = b"+TERM"

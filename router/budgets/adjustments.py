@@ -34,7 +34,7 @@ from router.contracts.usage import UsageEvent, identity
 from router.contracts.usage_cost import read_usage_cost
 from router.core.errors import BrokerUnavailable, RouterError
 from router.core.message import Effect
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 
 ALL_PROVIDERS = "*"  # of a budget without one: no provider can be called so
 DAY_MS = 86_400_000

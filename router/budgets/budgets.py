@@ -11,9 +11,9 @@ from router.budgets.settlement import BudgetSettlement
 from router.budgets.spent_documents import SpentDocuments
 from router.config import Settings
 from router.core.clock import Clock, steady, wall
-from router.delivery.api import JetStream
-from router.delivery.server_clock import ServerClock
-from router.delivery.shared_info import SharedInfo
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.server_clock import ServerClock
+from router.delivery.wire.shared_info import SharedInfo
 from router.operate.alerts import Alerts
 
 

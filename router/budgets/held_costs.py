@@ -18,10 +18,10 @@ from router.budgets.model.held_cost import ALL_HELD, find_held_subject
 from router.budgets.model.reservation import RESERVATION_HEADER
 from router.contracts.usage import UsageEvent, identity, read_usage_event
 from router.core.errors import BrokerRefused, BrokerUnavailable
-from router.delivery.acked_publisher import NotPublished
-from router.delivery.api import STREAM_NOT_FOUND, JetStream, StoredMessage
-from router.delivery.storing import open_publisher
-from router.delivery.stream_reader import open_reader
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.publish.acked_publisher import NotPublished
+from router.delivery.publish.storing import open_publisher
+from router.delivery.wire.api import STREAM_NOT_FOUND, JetStream, StoredMessage
 
 PAGE = 500
 

@@ -19,7 +19,7 @@ from router.budgets.model.spent_record import SpentLease, SpentRecord
 from router.budgets.notices import find_notices, mark_notices, raise_notices
 from router.budgets.spent_documents import SpentDocuments
 from router.core.errors import RouterError
-from router.delivery.server_clock import ServerClock
+from router.delivery.wire.server_clock import ServerClock
 from router.operate.alerts import Alerts
 from router.process.observability import LogRateLimit, events, logs
 

@@ -30,10 +30,10 @@ from router.budgets.usage_place import UsagePlace, find_place
 from router.contracts.usage_cost import UsageCost, read_usage_cost
 from router.core.clock import Clock, steady
 from router.core.errors import BrokerUnavailable, Conflict, Poison, RouterError
-from router.delivery.api import JetStream, StoredMessage, nanos
-from router.delivery.buckets.lease import LeaseWatch
-from router.delivery.server_clock import ServerClock
-from router.delivery.stream_reader import StreamReader, open_reader
+from router.delivery.consume.stream_reader import StreamReader, open_reader
+from router.delivery.kv.lease import LeaseWatch
+from router.delivery.wire.api import JetStream, StoredMessage, nanos
+from router.delivery.wire.server_clock import ServerClock
 from router.operate.alerts import Alerts
 from router.process.observability import LogRateLimit, events, logs
 

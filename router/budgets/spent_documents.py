@@ -9,8 +9,8 @@ from msgspec import Struct
 from router.budgets.model import Budget, BudgetWindow, find_window, open_next_window
 from router.budgets.model.spent_record import SpentRecord, build_spent_key, read_spent_record, spent_record_bytes
 from router.core.errors import BrokerUnavailable, Conflict, Poison
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.wire.api import JetStream
 
 TRIES = 50  # of one change, against other writers
 

@@ -14,8 +14,8 @@ from router.contracts.money import format_nanos
 from router.contracts.version_record import VersionRecord, read_record
 from router.core import ids
 from router.core.errors import Poison, RouterError
-from router.delivery.buckets.entries import BucketEntry
-from router.delivery.buckets.versioned_store import MAX_AUTHOR, VersionedStore
+from router.delivery.kv.entries import BucketEntry
+from router.delivery.kv.versioned_store import MAX_AUTHOR, VersionedStore
 
 MAX_BUDGET_BYTES = 8 * 1024
 

@@ -19,9 +19,9 @@ from router.budgets.model.spent_record import (
 from router.budgets.store import read_stored_budget
 from router.core import ids
 from router.core.errors import Poison
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
-from router.delivery.buckets.entries import BucketEntry
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.kv.entries import BucketEntry
+from router.delivery.wire.api import JetStream
 
 
 class BudgetSum(Struct, frozen=True, kw_only=True):

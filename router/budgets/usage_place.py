@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from router.budgets.model.spent_record import SettlementRecord, find_created
 from router.core.errors import BrokerUnavailable
-from router.delivery.api import JetStream, Json, StoredMessage, nanos
-from router.delivery.stream_reader import open_reader
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.wire.api import JetStream, Json, StoredMessage, nanos
 
 READ_BATCH = 500  # more than can be stored within a microsecond
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -15,8 +15,8 @@ from router.budgets.model.reservation import RESERVATION_HEADER
 from router.contracts.usage import ADJUSTED_SUBJECT, UsageEvent, identity, read_usage_event
 from router.contracts.usage_cost import UsageCost, read_usage_cost
 from router.core.errors import BrokerRefused
-from router.delivery.api import STREAM_NOT_FOUND, JetStream, StoredMessage
-from router.delivery.stream_reader import open_reader
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.wire.api import STREAM_NOT_FOUND, JetStream, StoredMessage
 
 PAGE = 1_000
 MAX_BILLS = 1_000  # of one search: one request has a few

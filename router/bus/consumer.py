@@ -21,10 +21,10 @@ from router.bus.topology import apply_topology, declare_streams, stream_of
 from router.contracts.dead_letter_writer import DeadLetterWriter
 from router.contracts.envelope import extract_envelope_ids
 from router.core.errors import Misconfigured
-from router.delivery.api import JetStream
-from router.delivery.consumer import Consumer
-from router.delivery.subscription import SILENT, ConsumerOptions, Observer, Subscription
-from router.delivery.topology import ConsumerSpec, Topology
+from router.delivery.consume.consumer import Consumer
+from router.delivery.consume.subscription import SILENT, ConsumerOptions, Observer, Subscription
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import ConsumerSpec, Topology
 
 TERM_WITH_REASON = b"+TERM a dead letter is stored"
 # Dead letters that a stream refuses hold back what failed, not the other messages.

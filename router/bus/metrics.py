@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from router.core.message import Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, Dead, Outcome, Retry
-from router.delivery.subscription import Observer
+from router.delivery.consume.subscription import Observer
 from router.process.observability import LabelledCounter, MetricRegistry
 from router.process.observability.instruments import LabelledHistogram
 

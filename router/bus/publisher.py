@@ -15,9 +15,9 @@ from router.contracts.envelope import SUPPORTED, MessageEnvelope, envelope_bytes
 from router.core.errors import BrokerRefused, BrokerUnavailable, Poison, RouterError, StorageRefused
 from router.core.message import Effect
 from router.core.outcome import PublishAck
-from router.delivery.acked_publisher import AckedPublisher, NotPublished
-from router.delivery.connection import Connection, head_of
-from router.delivery.publish_faults import NO_STREAM
+from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished
+from router.delivery.wire.connection import Connection, head_of
+from router.delivery.wire.publish_faults import NO_STREAM
 
 MSG_ID = "Nats-Msg-Id"
 

@@ -23,10 +23,10 @@ from router.contracts.envelope import MessageEnvelope, read_envelope, read_writt
 from router.core.errors import BrokerUnavailable, Poison, RouterError, Unanswered
 from router.core.handler_exit import contain_cancellation, text_of
 from router.core.signatures import require_call
-from router.delivery.calls.connected import wait_until_connected
-from router.delivery.connection import Connection
-from router.delivery.frame_parser import Headers
-from router.delivery.request_server import FAILED, OVERLOADED, STOPPING, ReplyAddresses, RequestServer
+from router.delivery.wire.calls.connected import wait_until_connected
+from router.delivery.wire.calls.request_server import FAILED, OVERLOADED, STOPPING, ReplyAddresses, RequestServer
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.frame_parser import Headers
 
 MAX_CONCURRENT_QUERIES = 64  # requests at once; one more is answered `overloaded`
 RESPONSE_TIMEOUT_S = 30.0  # for one response: a responder that hangs would keep its place for ever, and 64 of them all places

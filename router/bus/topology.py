@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from router.bus.settings import BusSettings
 from router.bus.subjects import COMMANDS, EVENTS, QUERIES
-from router.delivery import topology
-from router.delivery.api import JetStream
-from router.delivery.topology import Difference, StreamSpec, Topology, bucket
+from router.delivery.wire import topology
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import Difference, StreamSpec, Topology, bucket
 
 DEAD_LETTERS = "dlq"
 

@@ -16,9 +16,9 @@ import orjson
 from msgspec import Struct
 
 from router.core import ids
-from router.delivery.api import JetStream, Json, StoredMessage
-from router.delivery.stream_reader import open_reader
-from router.delivery.topology import NANOS_PER_S
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.wire.api import JetStream, Json, StoredMessage
+from router.delivery.wire.topology import NANOS_PER_S
 
 READ_BATCH = 1000
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from router.config import NatsConfig
 from router.core.errors import Misconfigured
-from router.delivery.connection import Connection
-from router.delivery.first_connection import connect
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.first_connection import connect
 
 
 async def connect_by(

@@ -8,7 +8,7 @@ from router.contracts.headers import TENANT_ID
 from router.contracts.malformed import TENANT_FORBIDDEN, VALIDATION_CODES
 from router.core.message import Message
 from router.core.outcome import Dead, Outcome
-from router.delivery.settlement import BUCKET_REFUSES, STREAM_REFUSES, TOO_LARGE
+from router.delivery.consume.settlement import BUCKET_REFUSES, STREAM_REFUSES, TOO_LARGE
 from router.process.observability import Metrics
 
 NEVER_STORED_CODES = frozenset({TOO_LARGE, STREAM_REFUSES, BUCKET_REFUSES})

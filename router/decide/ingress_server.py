@@ -19,11 +19,11 @@ from router.core.errors import BrokerRefused, BrokerUnavailable
 from router.core.message import NO_HEADERS
 from router.decide.ingress_handler import IngressHandler, Store
 from router.decide.model import DecideRules
-from router.delivery import request_server
-from router.delivery.api import JetStream
-from router.delivery.frame_parser import Headers
-from router.delivery.readback import ConfirmByReadback
-from router.delivery.request_server import ReplyAddresses, RequestServer
+from router.delivery.publish.readback import ConfirmByReadback
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.calls import request_server
+from router.delivery.wire.calls.request_server import ReplyAddresses, RequestServer
+from router.delivery.wire.frame_parser import Headers
 from router.operate.admin.service_error import OVERLOADED
 from router.process.observability import ReadinessCheck
 

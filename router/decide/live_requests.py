@@ -12,12 +12,12 @@ from router.core.clock import Clock
 from router.decide.answer_counts import count_answer
 from router.decide.model.origin import RequestOrigin, build_overload_reply, glance_origin, read_origin
 from router.decide.model.read import RequestLimits
-from router.delivery.answered_requests import AnsweredRequests
-from router.delivery.answers import Answers
-from router.delivery.consumer import Consumer
-from router.delivery.live import ANSWERED, OUTCOMES, LiveRequests
-from router.delivery.live import OVERLOADED as REFUSED
-from router.delivery.overload import LiveRules
+from router.delivery.consume.consumer import Consumer
+from router.delivery.replies.answered_requests import AnsweredRequests
+from router.delivery.replies.answers import Answers
+from router.delivery.replies.live import ANSWERED, OUTCOMES, LiveRequests
+from router.delivery.replies.live import OVERLOADED as REFUSED
+from router.delivery.replies.overload import LiveRules
 from router.operate.alerts import Alerts
 from router.policies.model import PolicyTable
 from router.process.observability import LogRateLimit, Metrics, events, logs

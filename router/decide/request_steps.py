@@ -22,8 +22,8 @@ from router.config.storage import BucketConfig
 from router.contracts.assignment import assignment_id_of
 from router.core.errors import PermissionDenied
 from router.core.masking import shorten
-from router.delivery.api import JetStream, StoredMessage, nanos
-from router.delivery.stream_reader import StreamReader, open_reader
+from router.delivery.consume.stream_reader import StreamReader, open_reader
+from router.delivery.wire.api import JetStream, StoredMessage, nanos
 from router.operate.dead_letters.parse import parse
 from router.operate.topology.partitions import list_partition_streams
 from router.work.assignments import StoredAssignment, find_assignment

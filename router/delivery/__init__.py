@@ -1,4 +1,10 @@
 """Delivery: the only room that consumes JetStream. It moves messages and never reads their content.
 
-A `subscription` says what to consume and `consumer` does it; `api` and `topology` call the server's API, `connection` sends and receives.
+    wire      sockets, frames, the connection; what the server's API answers; calls of services
+    publish   effects of many messages at once, and their publish acks
+    consume   a durable: what is pulled, begun, settled and acked
+    replies   who asked, and how an answer gets there
+    kv        documents in buckets that many instances share
+
+Each imports those above it alone; `consume` and `kv` do not import each other.
 """

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 import orjson
 
-from router.delivery.connection import Connection
+from router.delivery.wire.connection import Connection
 
 PING_TIMEOUT_S = 0.3
 MOST_ANSWERS = 10_000

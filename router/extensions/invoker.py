@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from router.config import Settings
-from router.delivery.calls.request_reply import RequestReplyClient
-from router.delivery.calls.traced import trace_calls
-from router.delivery.connection import Connection
+from router.delivery.wire.calls.request_reply import RequestReplyClient
+from router.delivery.wire.calls.traced import trace_calls
+from router.delivery.wire.connection import Connection
 from router.extensions.model import ExtensionRegistry, HealthTracker, Invoker, PipelineRunner, PipelineSlots
 from router.policies.breakers import Breakers
 from router.process.observability import LogRateLimit, Metrics, events, logs

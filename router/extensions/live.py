@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from router.core.errors import BrokerUnavailable, RouterError
-from router.delivery.api import JetStream
-from router.delivery.buckets.entries import BucketEntry
-from router.delivery.buckets.live_bucket import LiveBucket
-from router.delivery.shared_info import SharedInfo
+from router.delivery.kv.entries import BucketEntry
+from router.delivery.kv.live_bucket import LiveBucket
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.shared_info import SharedInfo
 from router.extensions.model import ExtensionEntry, ExtensionRegistry
 from router.extensions.model.parse import read_document
 from router.extensions.store import ExtensionStore, read_registered

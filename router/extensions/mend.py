@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.kv.documents import DocumentBucket
 from router.extensions.audited_extensions import AuditedExtensions
 from router.extensions.store import ExtensionStore
 from router.shell.access import FormRefused

@@ -9,7 +9,7 @@ import orjson
 
 from router.core import ids
 from router.core.errors import RouterError
-from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.kv.documents import DocumentBucket
 from router.extensions.store import ExtensionStore, RegisteredExtension
 from router.operate.admin.broadcast import InstanceAnswers, list_key_headers, request_from_all, request_one
 from router.operate.admin.service import ADMIN

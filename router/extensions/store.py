@@ -13,8 +13,8 @@ from msgspec import Struct
 from router.contracts.version_record import VersionRecord, make_record, read_record
 from router.core import ids
 from router.core.errors import RouterError
-from router.delivery.buckets.entries import BucketEntry
-from router.delivery.buckets.versioned_store import MAX_AUTHOR, RECORD_BYTES, VersionedStore
+from router.delivery.kv.entries import BucketEntry
+from router.delivery.kv.versioned_store import MAX_AUTHOR, RECORD_BYTES, VersionedStore
 from router.extensions.model import ExtensionEntry, parse_entry
 from router.extensions.model.parse import MAX_ENTRY_BYTES, check_size, read_document
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from router.core.errors import RouterError
-from router.delivery import topology
-from router.delivery.api import JetStream
-from router.delivery.topology import DRIFTED, IRREVERSIBLE, PAUSED, Difference, Topology
+from router.delivery.wire import topology
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import DRIFTED, IRREVERSIBLE, PAUSED, Difference, Topology
 from router.process.observability import ReadinessCheck, events, logs
 
 log = logs.logger(__name__)

@@ -17,11 +17,11 @@ from contextlib import asynccontextmanager
 from router.config import Settings
 from router.config.connect import connect_by
 from router.core.errors import Misconfigured
-from router.delivery import topology
-from router.delivery.api import JetStream
-from router.delivery.consumer import Deadlines
-from router.delivery.stuck import ConnectionWatchdog, watch_connections
-from router.delivery.topology import NANOS_PER_S, Topology
+from router.delivery.consume.consumer import Deadlines
+from router.delivery.wire import topology
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.stuck import ConnectionWatchdog, watch_connections
+from router.delivery.wire.topology import NANOS_PER_S, Topology
 from router.mailbox.backlog import age_s, get_inbox_backlog
 from router.mailbox.database_watch import DatabaseWatch
 from router.mailbox.drift import DriftWatch

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from router.config import Settings
 from router.core.errors import BrokerUnavailable
-from router.delivery.api import JetStream
-from router.delivery.topology import NANOS_PER_S
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import NANOS_PER_S
 from router.mailbox.inbox.rules import InboxRules
 from router.operate.doctor import Finding
 from router.operate.doctor.finding import ok, span, warn

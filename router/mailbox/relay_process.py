@@ -17,10 +17,10 @@ from uuid import UUID
 from router.config import Settings
 from router.config.connect import connect_by
 from router.core.errors import BrokerRefused, Misconfigured
-from router.delivery import topology
-from router.delivery.api import JetStream
-from router.delivery.stuck import ConnectionWatchdog, watch_connections
-from router.delivery.topology import Topology
+from router.delivery.wire import topology
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.stuck import ConnectionWatchdog, watch_connections
+from router.delivery.wire.topology import Topology
 from router.mailbox.backlog import age_s, get_outbox_backlog
 from router.mailbox.database_watch import DatabaseWatch
 from router.mailbox.drift import DriftWatch

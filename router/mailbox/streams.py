@@ -4,7 +4,7 @@ letters.
 
 from __future__ import annotations
 
-from router.delivery.topology import StreamSpec
+from router.delivery.wire.topology import StreamSpec
 
 DAY = 86_400.0
 GIB = 1024**3

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from router.contracts.alert import Alert, alert_bytes, alert_subject
 from router.core.clock import Clock, now_ms, steady
-from router.delivery.connection import Connection
+from router.delivery.wire.connection import Connection
 from router.process.observability import LogRateLimit, events, logs
 
 log = logs.logger(__name__)

@@ -21,10 +21,10 @@ from router.contracts.failure_class import classify_outcome
 from router.contracts.result import ExecResult
 from router.core.clock import Clock, wall
 from router.core.errors import Conflict, Poison, RouterError
-from router.delivery.api import JetStream
-from router.delivery.buckets.entries import BucketEntry
-from router.delivery.buckets.shared_bucket import SharedRecords
-from router.delivery.shared_info import SharedInfo
+from router.delivery.kv.entries import BucketEntry
+from router.delivery.kv.shared_bucket import SharedRecords
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.shared_info import SharedInfo
 from router.operate.alerts import Alerts
 from router.policies.model import Policy, PolicyTable
 from router.policies.model.canaries import CanaryCounts, CanaryTotals, CanaryVerdict, add_totals, is_one_sided, judge

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 
 from router.core import ids
-from router.delivery.buckets.live_bucket import SMALL
-from router.delivery.buckets.versioned_store import MAX_AUTHOR
+from router.delivery.kv.live_bucket import SMALL
+from router.delivery.kv.versioned_store import MAX_AUTHOR
 from router.policies.model import SHARED, ParsedPolicy, PolicyError, lint, load_policy
 
 LEGAL = "is not an id: 1..128 of A-Z a-z 0-9 _ . : - without . or _ in front"

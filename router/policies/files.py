@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from router.delivery.buckets.directory import UnreadableFile, read_documents
+from router.delivery.kv.directory import UnreadableFile, read_documents
 from router.policies.check import check_policy
 from router.policies.model import ParsedPolicy, PolicyError
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from router.delivery.api import JetStream
-from router.delivery.buckets.entries import BucketEntry
-from router.delivery.buckets.live_bucket import LiveBucket
-from router.delivery.buckets.versioned_store import RECORD_BYTES
-from router.delivery.shared_info import SharedInfo
+from router.delivery.kv.entries import BucketEntry
+from router.delivery.kv.live_bucket import LiveBucket
+from router.delivery.kv.versioned_store import RECORD_BYTES
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.shared_info import SharedInfo
 from router.policies.model import Policy, PolicyTable, parse_record
 from router.policies.model.parse import MAX_POLICY_BYTES, check_size
 from router.policies.seed import seed

@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from router.core import ids
 from router.core.errors import Conflict, RouterError, describe_causes
-from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.kv.documents import DocumentBucket
 from router.operate.admin.broadcast import request_from_all
 from router.operate.admin.service import ADMIN
 from router.policies.audited_policies import AuditedPolicies

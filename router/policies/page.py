@@ -9,8 +9,8 @@ import orjson
 
 from router.core import ids
 from router.core.masking import shorten
-from router.delivery.buckets.documents import DocumentBucket
-from router.delivery.buckets.versioned_store import Change
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.kv.versioned_store import Change
 from router.policies.model import SHARED
 from router.policies.model.difference import ABSENT, find_differences
 from router.policies.store import PolicyNotFound, PolicyStore, StoredPolicy

@@ -13,9 +13,9 @@ from itertools import islice
 
 from router.core.clock import Clock, steady
 from router.core.errors import Conflict, Poison, RouterError
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
-from router.delivery.server_clock import ServerClock
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.server_clock import ServerClock
 from router.policies.model import RateSlice, SharedRates, TokensTaken, take_tokens
 from router.policies.model.rate_record import RateRecord, build_rate_key, rate_record_bytes, read_rate_record
 from router.process.observability import LogRateLimit, events, logs

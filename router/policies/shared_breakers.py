@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping
 from router.core.breakers import CLOSED, HALF_OPEN, OPEN, BreakerTransition
 from router.core.clock import Clock, steady, wall
 from router.core.errors import Conflict, Poison, RouterError
-from router.delivery.api import JetStream
-from router.delivery.buckets.entries import BucketEntry
-from router.delivery.buckets.shared_bucket import SharedBucket
-from router.delivery.shared_info import SharedInfo
+from router.delivery.kv.entries import BucketEntry
+from router.delivery.kv.shared_bucket import SharedBucket
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.shared_info import SharedInfo
 from router.policies.model import RemoteTransition
 from router.policies.model.breaker_record import LIMITED, BreakerRecord, breaker_record_bytes, read_breaker_record, record_key
 from router.process.observability import events, logs

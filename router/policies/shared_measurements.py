@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from router.core.clock import Clock, wall
 from router.core.errors import Poison, RouterError
-from router.delivery.api import JetStream
-from router.delivery.buckets.entries import BucketEntry
-from router.delivery.buckets.shared_bucket import SHARE_S, SharedRecords
-from router.delivery.shared_info import SharedInfo
+from router.delivery.kv.entries import BucketEntry
+from router.delivery.kv.shared_bucket import SHARE_S, SharedRecords
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.shared_info import SharedInfo
 from router.policies.model import SHARED, Policy, list_arms
 from router.policies.model.measurements import Measurements
 from router.policies.model.measurements.figures_record import figures_key, figures_record_bytes, read_figures_record

@@ -16,8 +16,8 @@ from router.contracts.canary import MAX_NOTE, CanaryPlan
 from router.contracts.version_record import VersionRecord, read_record
 from router.core import ids
 from router.core.errors import Poison, RouterError
-from router.delivery.buckets.entries import BucketEntry
-from router.delivery.buckets.versioned_store import VersionedStore
+from router.delivery.kv.entries import BucketEntry
+from router.delivery.kv.versioned_store import VersionedStore
 from router.policies.check import check_author, check_ids, check_policy_in_thread
 from router.policies.model import ParsedPolicy, PolicyError
 from router.policies.model.canaries import CanaryVerdict

@@ -24,8 +24,8 @@ from router.agents.adapter import AgentAdapter, AgentState, Context, Outgoing
 from router.agents.agent import DEFAULT_TOPOLOGY, AgentRuntime
 from router.agents.envelope import Envelope
 from router.agents.topology import AgentTopology
-from router.delivery.api import JetStream
-from router.delivery.stuck import watch_connections
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.stuck import watch_connections
 from router.process.observability.broker_log import BrokerLog
 from router.sdk.agent_pages import AgentPages
 from router.sdk.connect import close_connection, open_connection

@@ -11,8 +11,8 @@ from functools import partial
 
 from router.agents.agent import AgentRuntime
 from router.agents.observer import AgentStats
-from router.delivery.connection import Connection
-from router.delivery.stuck import ConnectionWatchdog
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.stuck import ConnectionWatchdog
 from router.process.observability import HttpServer, Metrics, ReadinessCheck, readiness_series
 from router.process.observability.instruments import Labels, Value
 from router.process.supervision import Child, Helper, helper_states

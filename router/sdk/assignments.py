@@ -29,8 +29,8 @@ from router.core.masking import shorten
 from router.core.message import Effect, Message
 from router.core.outcome import Done, Fault, Outcome, Retry
 from router.core.signatures import require_finished
-from router.delivery.connection import Connection
-from router.delivery.encoded_headers import EncodedHeaders, head_with_id
+from router.delivery.publish.encoded_headers import EncodedHeaders, head_with_id
+from router.delivery.wire.connection import Connection
 from router.process.observability import LogRateLimit, events, logs
 from router.sdk import reports
 from router.sdk.attempts import Attempts, AttemptsResult, NoThread

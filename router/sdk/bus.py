@@ -34,10 +34,10 @@ from router.config.connect import connect_by
 from router.contracts.envelope import MessageEnvelope
 from router.core.errors import BrokerDenied, BrokerUnavailable, ConnectionStuck, Misconfigured, RouterError
 from router.core.outcome import PublishAck
-from router.delivery.api import JetStream
-from router.delivery.storing import open_publisher
-from router.delivery.stuck import ConnectionWatchdog, watch_connections, watch_quietly
-from router.delivery.topology import MISSING, ConsumerSpec, Difference, Topology
+from router.delivery.publish.storing import open_publisher
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.stuck import ConnectionWatchdog, watch_connections, watch_quietly
+from router.delivery.wire.topology import MISSING, ConsumerSpec, Difference, Topology
 from router.process.observability import events, logs
 from router.process.supervision import Child, Intensity, Supervisor, supervise
 from router.sdk.consumer_logger import BusConsumerLogger
@@ -45,7 +45,7 @@ from router.sdk.signals import run_until_signal
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.delivery.subscription import ConsumerOptions
+    from router.delivery.consume.subscription import ConsumerOptions
 
 log = logs.logger(__name__)
 

@@ -29,10 +29,10 @@ from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_SCHEMA, M
 from router.contracts.raw_json import write_payload
 from router.core import ids
 from router.core.errors import BrokerUnavailable, ConnectionStuck, Misconfigured, NoRouter, RouterError, Unanswered
-from router.delivery.calls.connected import wait_until_connected
-from router.delivery.calls.stream import require_fit
-from router.delivery.connection import Connection, head_of
-from router.delivery.stuck import ConnectionWatchdog
+from router.delivery.wire.calls.connected import wait_until_connected
+from router.delivery.wire.calls.stream import require_fit
+from router.delivery.wire.connection import Connection, head_of
+from router.delivery.wire.stuck import ConnectionWatchdog
 from router.sdk.answer import Answer, read_answer
 from router.sdk.connect import DEFAULT_URL, open_connection
 from router.sdk.providers import ProviderCalls

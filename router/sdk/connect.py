@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from router.delivery.connection import Connection
-from router.delivery.first_connection import connect
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.first_connection import connect
 from router.process.observability.broker_log import BrokerLog
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import orjson
 
 from router.contracts.heartbeat import STOPPED
 from router.core.clock import now_ms
-from router.delivery.connection import Connection
+from router.delivery.wire.connection import Connection
 
 IDLE = "idle"
 BUSY = "busy"

@@ -25,8 +25,8 @@ from router.contracts.provider_chunk import StreamChunk, read_chunk
 from router.contracts.provider_request import ProviderRequest, request_bytes
 from router.core.clock import now_ms
 from router.core.errors import CallTimeout, NoResponders, NoRouter, RouterError, Unanswered
-from router.delivery.calls.stream import Stream
-from router.delivery.connection import Connection, head_of
+from router.delivery.wire.calls.stream import Stream
+from router.delivery.wire.connection import Connection, head_of
 
 T = TypeVar("T")
 NOTHING: Mapping[str, object] = MappingProxyType({})

@@ -30,7 +30,7 @@ from router.core.instants import format_moment
 from router.core.masking import shorten
 from router.core.message import Effect, Message
 from router.core.outcome import Fault
-from router.delivery.encoded_headers import EncodedHeaders
+from router.delivery.publish.encoded_headers import EncodedHeaders
 from router.sdk.attempts import AttemptsResult
 from router.sdk.step import RESULT_STATUS
 

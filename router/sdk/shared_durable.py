@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from router.core.errors import Misconfigured
-from router.delivery.api import JetStream, Json
-from router.delivery.topology import NANOS_PER_S, ConsumerSpec
+from router.delivery.wire.api import JetStream, Json
+from router.delivery.wire.topology import NANOS_PER_S, ConsumerSpec
 
 ALL = "every subject"
 

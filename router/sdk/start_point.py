@@ -26,8 +26,8 @@ from router.contracts.worker import read_body
 from router.core.errors import BrokerUnavailable, RouterError
 from router.core.ids import is_opaque, is_scoped
 from router.core.message import Message
-from router.delivery.api import JetStream, Json, StoredMessage
-from router.delivery.stream_reader import open_reader
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.wire.api import JetStream, Json, StoredMessage
 from router.process.observability import events, logs
 
 log = logs.logger(__name__)

@@ -33,11 +33,11 @@ from router.contracts import assignment
 from router.core import ids
 from router.core.errors import BrokerDenied, Misconfigured, RouterError
 from router.core.signatures import require_call
-from router.delivery.api import JetStream, Json
-from router.delivery.consumer import Consumer, Deadlines
-from router.delivery.stuck import watch_connections
-from router.delivery.subscription import ConsumerOptions, Subscription
-from router.delivery.topology import ConsumerSpec, Topology, create, restore
+from router.delivery.consume.consumer import Consumer, Deadlines
+from router.delivery.consume.subscription import ConsumerOptions, Subscription
+from router.delivery.wire.api import JetStream, Json
+from router.delivery.wire.stuck import watch_connections
+from router.delivery.wire.topology import ConsumerSpec, Topology, create, restore
 from router.process.observability.broker_log import BrokerLog
 from router.process.observability.tracing_messages import trace_dead_letter, trace_handler
 from router.process.supervision import Child, Intensity, Supervisor, supervise

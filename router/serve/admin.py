@@ -8,7 +8,7 @@ from functools import partial
 from router.config import Settings
 from router.decide.decision_services import DecisionServices
 from router.decide.recorded_decisions import RecordedServices, version_finder
-from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.kv.documents import DocumentBucket
 from router.extensions.instances import Instances
 from router.extensions.pipeline_services import PipelineServices
 from router.extensions.store import ExtensionStore

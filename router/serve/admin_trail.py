@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from router.config import Settings
 from router.core.errors import RouterError
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.operate.audit import OperatorWrite
 from router.operate.audit.audit_event import ADMIN_SERVICE
 from router.operate.audit.audit_log import open_audit_log

@@ -15,13 +15,13 @@ from router.budgets.prices.shared_ratios import SharedRatios
 from router.config import Settings
 from router.decide.model import IdempotencyCache
 from router.decide.recorded_decisions import build_recorder
-from router.delivery.answered_requests import AnsweredRequests
-from router.delivery.api import JetStream
-from router.delivery.buckets.batched_reader import BatchedKvReader
-from router.delivery.buckets.documents import DocumentBucket
-from router.delivery.connection import Connection
-from router.delivery.shared_info import SharedInfo
-from router.delivery.shares import ShareRules, TenantShares
+from router.delivery.consume.shares import ShareRules, TenantShares
+from router.delivery.kv.batched_reader import BatchedKvReader
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.replies.answered_requests import AnsweredRequests
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.shared_info import SharedInfo
 from router.extensions.invoker import build_extension_invoker, build_pipeline_runner
 from router.extensions.live import LiveExtensions
 from router.extensions.model import ExtensionRegistry, HealthTracker

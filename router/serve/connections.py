@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from router.config import NatsConfig
 from router.config.connect import connect_by
-from router.delivery.connection import Connection
+from router.delivery.wire.connection import Connection
 from router.process.observability import Metrics, events, logs
 
 log = logs.logger(__name__)

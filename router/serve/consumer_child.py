@@ -6,8 +6,8 @@ from functools import partial
 
 from router.config import DrainConfig, Settings
 from router.core.clock import Clock, steady
-from router.delivery.consumer import Consumer
-from router.delivery.settle import Answer
+from router.delivery.consume.consumer import Consumer
+from router.delivery.consume.settle import Answer
 from router.operate.alerts import Alerts
 from router.operate.topology.monitor import TopologyMonitor
 from router.process.observability import Metrics, ReadinessCheck

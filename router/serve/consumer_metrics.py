@@ -13,10 +13,10 @@ from router.contracts.headers import TENANT_ID
 from router.core.message import Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, PublishAck, Retry
 from router.decide.answer_counts import count_answer, count_failed
-from router.delivery.logging_observer import LoggingObserver
-from router.delivery.processor import ANSWERED_LIVE, REFUSED_SUBJECT
-from router.delivery.settlement import STORAGE_FULL
-from router.delivery.subscription import DEAD_LETTER_OMITTED, DECLINED, REFUSED, SENT_BACK, WAITING
+from router.delivery.consume.logging_observer import LoggingObserver
+from router.delivery.consume.processor import ANSWERED_LIVE, REFUSED_SUBJECT
+from router.delivery.consume.settlement import STORAGE_FULL
+from router.delivery.consume.subscription import DEAD_LETTER_OMITTED, DECLINED, REFUSED, SENT_BACK, WAITING
 from router.operate.alerts import Alerts
 from router.operate.dead_letters.original import REPLAY_RUN
 from router.operate.violations.violations import Violations

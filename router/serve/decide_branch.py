@@ -21,11 +21,11 @@ from router.decide.partitions.leases import (
     report_handed_back,
     report_taken_over,
 )
-from router.delivery.answers import Answers
-from router.delivery.api import JetStream
-from router.delivery.listen import Listener
-from router.delivery.read_ahead import ReadAhead
-from router.delivery.unstored import UnstoredRequests
+from router.delivery.replies.answers import Answers
+from router.delivery.replies.listen import Listener
+from router.delivery.replies.read_ahead import ReadAhead
+from router.delivery.replies.unstored import UnstoredRequests
+from router.delivery.wire.api import JetStream
 from router.operate.topology.monitor import TopologyMonitor
 from router.process.observability import ReadinessCheck
 from router.process.supervision import Child

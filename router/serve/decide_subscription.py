@@ -15,8 +15,8 @@ from router.core.message import Message, Reply
 from router.core.outcome import Fault
 from router.decide.answer_counts import count_answer
 from router.decide.model import AssignmentPusher, DecideHandler, DecideRules, PushRules, RequestLimits
-from router.delivery.answers import Answers, ReplyRules
-from router.delivery.settlement import BUCKET_REFUSES, STORAGE_FULL, STREAM_REFUSES, TOO_LARGE, UNAVAILABLE
+from router.delivery.consume.settlement import BUCKET_REFUSES, STORAGE_FULL, STREAM_REFUSES, TOO_LARGE, UNAVAILABLE
+from router.delivery.replies.answers import Answers, ReplyRules
 from router.operate.admin.reply_addresses import note_refused, own_inboxes
 from router.policies.model import RateLimits, Sessions, evaluate
 from router.process.observability import Metrics

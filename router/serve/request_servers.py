@@ -8,9 +8,9 @@ from functools import partial
 
 from router.budgets.invocation_budgets import InvocationBudgets
 from router.decide.ingress_server import IngressServer
-from router.delivery.api import JetStream
-from router.delivery.calls.stream import Stream, StreamPiece
-from router.delivery.connection import Connection, head_of
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.calls.stream import Stream, StreamPiece
+from router.delivery.wire.connection import Connection, head_of
 from router.extensions.invoker import ExtensionMetrics, build_extension_invoker
 from router.extensions.model.providers import ProviderInvoker
 from router.operate.admin.reply_addresses import build_reply_addresses

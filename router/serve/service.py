@@ -18,9 +18,9 @@ from router.config import Settings
 from router.config.connect import connect_by
 from router.contracts.alert import CRITICAL, INFO, Alert
 from router.core.errors import NoLeader
-from router.delivery.api import JetStream
-from router.delivery.connection import Connection
-from router.delivery.stuck import ConnectionWatchdog, watch_connections
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.stuck import ConnectionWatchdog, watch_connections
 from router.operate.alerts import Alerts
 from router.operate.topology.declared_topology import declare_topology
 from router.operate.topology.monitor import TopologyMonitor

@@ -18,8 +18,8 @@ from router.contracts import assignment_record, version_record
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.usage import UsageEvent
 from router.core.errors import RouterError
-from router.delivery.api import JetStream
-from router.delivery.stream_reader import open_reader
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.wire.api import JetStream
 from router.operate.audit.audit_event import read_audit_event
 from router.operate.violations.violation import read_violation
 from router.policies.model.breaker_record import read_breaker_record

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from router.config import DECIDE, Settings, list_standby
 from router.core.message import Message, Reply
 from router.decide.partitions.monitor import PartitionMonitor
-from router.delivery.api import JetStream
-from router.delivery.topology import ConsumerSpec
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import ConsumerSpec
 from router.operate.alerts import Alerts
 from router.operate.dead_letters.depth import DepthGauge
 from router.operate.topology.monitor import TopologyMonitor

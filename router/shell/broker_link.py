@@ -19,8 +19,8 @@ from router.contracts.heartbeat import HEARTBEAT_SUBJECTS, Heartbeat, read_heart
 from router.core.clock import now_ms, steady, wall
 from router.core.errors import BrokerUnavailable, RouterError
 from router.core.masking import shorten
-from router.delivery.api import JetStream
-from router.delivery.connection import Connection
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import Connection
 from router.work.model import Liveness
 
 RETRY_S = 1.0

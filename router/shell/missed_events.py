@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from router.delivery.buckets.versioned_store import Change, T, VersionedStore
+    from router.delivery.kv.versioned_store import Change, T, VersionedStore
     from router.operate.audit.audit_event import AuditEvent, OperatorWrite
     from router.shell.session import CommandSession
 

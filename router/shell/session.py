@@ -14,7 +14,7 @@ from router.shell.options import ConfigFile, NatsUrl
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.delivery.api import JetStream
+    from router.delivery.wire.api import JetStream
     from router.operate.audit import OperatorWrite
 
 Record = TypeVar("Record")
@@ -129,7 +129,7 @@ def skip_settings() -> Settings:
 async def open_jetstream(settings: Settings) -> AsyncIterator[JetStream]:
     """Open JetStream over a connection of its own. Raises BrokerUnavailable."""
     from router.config.connect import connect_by
-    from router.delivery.api import JetStream
+    from router.delivery.wire.api import JetStream
 
     connection = await connect_by(settings.nats)
     try:

@@ -22,11 +22,11 @@ from router.contracts.assignment import Assignment
 from router.contracts.assignment_record import invoked_key, read_unmarked, reported_key, unmarked_key
 from router.core.errors import BrokerUnavailable, Conflict, RouterError, StorageFull
 from router.core.ids import bucket_prefix
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import EXPECTED, PURGE, DocumentBucket
-from router.delivery.buckets.entries import BucketEntry
-from router.delivery.buckets.write_once import WriteOnceKv
-from router.delivery.connection import head_of
+from router.delivery.kv.documents import EXPECTED, PURGE, DocumentBucket
+from router.delivery.kv.entries import BucketEntry
+from router.delivery.kv.write_once import WriteOnceKv
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import head_of
 from router.work.model.invocation_record import InvocationRecord
 
 ENDED = b"ended"  # in place of an attempt

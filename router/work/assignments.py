@@ -24,7 +24,7 @@ from router.contracts.assignment_record import (
 )
 from router.core import ids
 from router.core.errors import Poison
-from router.delivery.api import JetStream, StoredMessage
+from router.delivery.wire.api import JetStream, StoredMessage
 
 MAX_CONCURRENT_READS = 64
 UNACKNOWLEDGED = "unacknowledged"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from router.config import Settings
 from router.core.errors import RouterError
-from router.delivery.api import JetStream
-from router.delivery.finished import FinishedRemoval, RemovalRules
-from router.delivery.shared_info import SharedInfo
+from router.delivery.consume.finished import FinishedRemoval, RemovalRules
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.shared_info import SharedInfo
 from router.process.observability import LogRateLimit, Metrics, events, logs
 
 log = logs.logger(__name__)

@@ -12,9 +12,9 @@ from router.core.deferred import Deferred
 from router.core.errors import Poison
 from router.core.ids import bucket_prefix
 from router.decide.model import NewAssignment
-from router.delivery.api import JetStream
-from router.delivery.buckets.record_creator import RecordCreator
-from router.delivery.buckets.write_once import WriteOnceKv
+from router.delivery.kv.record_creator import RecordCreator
+from router.delivery.kv.write_once import WriteOnceKv
+from router.delivery.wire.api import JetStream
 from router.work.model import AssignmentCache
 
 

@@ -9,7 +9,7 @@ from router.contracts.usage import read_usage_event
 from router.core.bounded_cache import BoundedCache
 from router.core.errors import BrokerRefused, BrokerUnavailable
 from router.core.outcome import PublishAck
-from router.delivery.api import JetStream, StoredMessage, nanos
+from router.delivery.wire.api import JetStream, StoredMessage, nanos
 from router.work.model.invocation_events import ATTEMPT_HEADER
 from router.work.model.later_outcomes import MeteredEvent
 

@@ -23,7 +23,7 @@ from router.core.clock import Clock
 from router.core.ids import bucket_prefix
 from router.core.message import Effect
 from router.core.outcome import PublishAck
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.work.model import ReportMark
 
 REPORTED = b"reported"

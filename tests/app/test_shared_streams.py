@@ -2,7 +2,7 @@
 
 from router.agents.commands.run import make_places
 from router.config import load
-from router.delivery.topology import StreamSpec
+from router.delivery.wire.topology import StreamSpec
 from router.mailbox.inbox.rules import recovery_consumer_of
 from router.mailbox.inbox_process import InboxService
 from router.serve.assembly import declare_topology

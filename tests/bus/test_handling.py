@@ -15,7 +15,7 @@ from router.contracts.envelope import MessageEnvelope, envelope_bytes
 from router.core.errors import Poison, Transient
 from router.core.message import Message
 from router.core.outcome import Done
-from router.delivery.subscription import Subscription
+from router.delivery.consume.subscription import Subscription
 from tests.support.bus import EXAMPLE, an_envelope
 from tests.support.in_memory_consumer import InMemoryConsumer
 

@@ -9,7 +9,7 @@ from router.bus.handling import EnvelopeProcessor
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
 from router.core.message import Message
 from router.core.outcome import Done
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from tests.support.bus import an_envelope
 from tests.support.delivery import connected
 

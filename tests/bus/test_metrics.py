@@ -15,8 +15,8 @@ from router.bus.topology import apply_topology
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
 from router.core.errors import Poison
 from router.core.message import Message
-from router.delivery.storing import open_publisher
-from router.delivery.topology import Topology
+from router.delivery.publish.storing import open_publisher
+from router.delivery.wire.topology import Topology
 from router.sdk.bus import Bus
 from tests.support.bus import QUICK, a_bus, an_envelope, wait_until_settled
 from tests.support.observability import http_get, parse_scrape, serve_http

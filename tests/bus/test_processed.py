@@ -13,7 +13,7 @@ from router.bus.processed import BucketProcessed, MemoryProcessed, Processed, Sq
 from router.core.errors import BrokerUnavailable, Misconfigured
 from router.core.handler_exit import HandlerExited
 from router.core.signatures import HandlerMisused
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from tests.support.delivery import connected
 
 Make = Callable[[str], Processed]  # a store of this durable; the same file or bucket each time

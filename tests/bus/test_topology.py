@@ -2,7 +2,7 @@
 
 from router.bus.settings import BusSettings
 from router.bus.topology import declare_streams
-from router.delivery.topology import apply, compare
+from router.delivery.wire.topology import apply, compare
 from tests.support.bus import a_bus
 
 DAY_NS = 86_400 * 10**9

@@ -17,10 +17,10 @@ from router.config.connect import connect_by
 from router.contracts.usage import ADJUSTED_SUBJECT, USAGE_SUBJECT, UsageEvent, assignment_identity, identity, usage_bytes
 from router.core.clock import now_ms
 from router.core.crashpoints import KILLED_EXIT_CODE
-from router.delivery.api import JetStream
+from router.delivery.consume.stream_reader import open_reader
 from router.delivery.settings import NatsConfig
-from router.delivery.stream_reader import open_reader
-from router.delivery.topology import apply
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import apply
 from router.serve.assembly import declare_topology
 from tests.support.cli import COMMAND, CommandResult, call_command_async, clean_environment
 

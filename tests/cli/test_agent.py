@@ -13,7 +13,7 @@ from subprocess import PIPE
 import pytest
 
 from router.agents.verify import verify
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.sdk.samples.agents.ledger import Ledger
 from tests.support.agents import a_batch_bench, a_message, an_agent, count_applied, is_empty, publish_until_stored
 from tests.support.broker import Broker

@@ -11,9 +11,9 @@ from nats.js.api import StreamConfig
 
 from router.config import Settings
 from router.config.connect import connect_by
-from router.delivery.api import JetStream
 from router.delivery.settings import NatsConfig
-from router.delivery.topology import apply
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import apply
 from router.operate.audit.audit_event import MAX_NOTE, MAX_VALUES_BYTES, AuditEvent, audit_bytes, read_audit_event
 from router.operate.audit.audit_log import describe_login
 from router.serve.assembly import declare_topology

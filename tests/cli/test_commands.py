@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from router.delivery.first_connection import connect
+from router.delivery.wire.first_connection import connect
 from tests.support.broker import Broker
 from tests.support.cli import (
     ASK,

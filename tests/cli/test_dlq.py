@@ -12,8 +12,8 @@ import orjson
 import pytest
 
 from router.core.errors import BrokerUnavailable
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
 from router.operate import dead_letters
 from router.shell.exit_codes import NOT_WRITTEN
 from tests.support.cli import COMMAND, CommandResult, call_command, clean_environment, table_words

@@ -9,8 +9,8 @@ from router.cli.project import command_process
 from router.cli.project.command_process import CommandProcess
 from router.cli.project.example import FILE, read_example
 from router.core.errors import Misconfigured
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
 from router.shell.exit_codes import NO
 from tests.support.broker import Broker
 from tests.support.cli import call_command_async

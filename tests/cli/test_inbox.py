@@ -6,10 +6,10 @@ import urllib.request
 import pytest
 from nats.aio.client import Client
 
-from router.delivery import topology
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
-from router.delivery.topology import Topology
+from router.delivery.wire import topology
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
+from router.delivery.wire.topology import Topology
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.handling import HandlerResult
 from router.mailbox.postgres import Driver

@@ -23,11 +23,11 @@ from router.budgets.model.held_cost import MAX_HELD, find_held_subject, make_hel
 from router.config import Settings
 from router.config.connect import connect_by
 from router.contracts.usage import UsageEvent, assignment_identity, identity
-from router.delivery.api import JetStream
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.publish.storing import open_publisher
 from router.delivery.settings import NatsConfig
-from router.delivery.storing import open_publisher
-from router.delivery.stream_reader import open_reader
-from router.delivery.topology import apply
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import apply
 from router.serve.assembly import declare_topology
 from router.work.model import make_usage_effect
 from tests.support.cli import CommandResult, call_command_async

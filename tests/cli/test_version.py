@@ -11,9 +11,9 @@ from router.config.connect import connect_by
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment_record import assignment_ack_bytes, assignment_ack_key, reported_key, unmarked_key
 from router.core.errors import Poison
-from router.delivery.api import JetStream
 from router.delivery.settings import NatsConfig
-from router.delivery.topology import apply
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import apply
 from router.serve import store_check
 from router.serve.assembly import declare_topology
 from router.serve.store_check import FORMATS, StoreReport, find_version_before, is_readable_before, list_readers

@@ -12,7 +12,7 @@ from subprocess import PIPE
 import pytest
 
 from router import Client
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.work.assignments import find_assignment
 from router.work.commands.workers import MAX_REFUSED
 from router.work.commands.workers import _on_heartbeat as hear_beat

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
 from router.shell.exit_codes import USAGE
 from tests.support.cli import call_command, call_command_async, router
 from tests.support.lake_gold import Use, a_warehouse

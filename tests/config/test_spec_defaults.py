@@ -18,7 +18,7 @@ from router.contracts.heartbeat import HEARTBEAT_SUBJECTS
 from router.contracts.ingress import INGRESS_SUBJECT
 from router.contracts.provider import INVOKE, INVOKE_STREAM
 from router.contracts.usage import USAGE_SUBJECT
-from router.delivery.topology import ConsumerSpec
+from router.delivery.wire.topology import ConsumerSpec
 from router.extensions.model import invoke, subject_of
 from router.extensions.model.entry import PROVIDER_TIMEOUT_MS, TIMEOUT_MS
 from router.extensions.model.parse import parse_entry

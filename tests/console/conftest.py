@@ -8,9 +8,9 @@ import pytest
 
 from router.config import Settings
 from router.config.connect import connect_by
-from router.delivery.api import JetStream
-from router.delivery.connection import Connection
-from router.delivery.topology import apply
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.topology import apply
 from router.serve.assembly import declare_topology
 from tests.support.broker import Broker
 

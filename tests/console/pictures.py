@@ -17,7 +17,7 @@ from router.config.connect import connect_by
 from router.contracts.alert import ALERT_SUBJECT
 from router.contracts.heartbeat import HEARTBEAT_SUBJECTS
 from router.core.clock import now_ms
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.sdk import Client
 from tests.support.broker import Broker
 from tests.support.browser import BrowserPage, a_browser

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from router.config import Settings
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from tests.support.browser import CHROMIUM, NO_CHROMIUM, BrowserPage, a_browser
 from tests.support.console import HOSTILE, PAGES, Console, a_console, console_settings, store_dead_letter
 from tests.support.console_data import ConsoleData, fill_console

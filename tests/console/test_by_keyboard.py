@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 from router.config import Settings
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.wire.api import JetStream
 from router.policies.store import PolicyStore
 from tests.support.browser import CHROMIUM, NO_CHROMIUM, BrowserPage, a_browser
 from tests.support.console import Console, a_console, console_settings, store_dead_letter

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from router.config import Settings
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from tests.support.console import a_console, console_settings
 from tests.support.console_data import ConsoleData, fill_console
 from tests.support.console_login import ADMIN_KEY, Browser

@@ -12,7 +12,7 @@ import pytest
 from jinja2 import Environment
 
 from router.config import Settings
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.shell.pages import PAGES as SPECS
 from router.shell.rendering import _environment
 from tests.support.console import Console, a_console

@@ -10,8 +10,8 @@ import pytest
 from router.config import Settings
 from router.console import ConsoleServer
 from router.core.errors import Misconfigured
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.wire.api import JetStream
 from router.policies.store import PolicyStore
 from router.shell.access.attempts import ALL, ONE, LoginAttempts, TooManyLogins
 from router.shell.access.login import read_next

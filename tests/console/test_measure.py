@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from router.config import Settings
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from tests.console.measure.memory import MIB, MemoryCourse
 from tests.console.measure.page import replace_part, write_memory, write_pages
 from tests.console.measure.pages import PageTimes, measure_pages

@@ -9,8 +9,8 @@ import pytest
 
 from router.config.connect import connect_by
 from router.core.errors import RouterError
-from router.delivery.api import JetStream
-from router.delivery.topology import apply
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import apply
 from router.serve.assembly import declare_topology
 from router.shell.broker_link import BrokerLink
 from tests.console.test_mend_killed import prove_each_once, store_many

@@ -9,9 +9,9 @@ import orjson
 import pytest
 
 from router.config import Settings
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
-from router.delivery.stream_reader import open_reader
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.wire.api import JetStream
 from router.extensions.store import ExtensionStore
 from router.operate.audit import read_audit
 from router.operate.audit.audit_event import AuditEvent

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from router.config import Settings
-from router.delivery.api import JetStream
-from router.delivery.stream_reader import open_reader
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.wire.api import JetStream
 from router.operate.audit import read_audit
 from tests.support.console import a_console, console_settings, store_dead_letter
 from tests.support.console_login import ADMIN_KEY, Browser

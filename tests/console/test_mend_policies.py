@@ -9,8 +9,8 @@ import pytest
 
 from router.config import Settings
 from router.contracts.version_record import make_record, record_bytes
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.wire.api import JetStream
 from router.operate.audit import read_audit
 from router.policies.model.parse import MAX_POLICY_BYTES
 from router.policies.store import PolicyStore

@@ -11,7 +11,7 @@ import pytest
 from router.config import Settings
 from router.contracts.heartbeat import HEARTBEAT_SUBJECTS
 from router.core.clock import now_ms, steady
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.lake.page import _draw, _list_days
 from router.lake.report import UsageReport
 from router.shell.page_data import BarChart, InvalidAddress, PageParams

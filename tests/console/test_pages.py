@@ -11,9 +11,9 @@ from router import Client
 from router.config import Settings
 from router.config.connect import connect_by
 from router.decide import page as decisions
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
-from router.delivery.topology import apply
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import apply
 from router.operate.violations.violation import violation_bytes, violation_subject
 from router.policies.store import PolicyStore
 from router.serve.assembly import declare_topology

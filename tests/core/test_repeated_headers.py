@@ -3,9 +3,9 @@
 import pytest
 
 from router.core.repeated_headers import RepeatedHeaders, keep_headers, list_lines, read_headers, replace_headers, tell_headers
-from router.delivery.connection import head_of
-from router.delivery.encoded_headers import head_with_id
-from router.delivery.frame_parser import parse_head
+from router.delivery.publish.encoded_headers import head_with_id
+from router.delivery.wire.connection import head_of
+from router.delivery.wire.frame_parser import parse_head
 
 
 def parse_lines(*lines: str) -> dict[str, str]:

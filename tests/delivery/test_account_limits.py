@@ -3,9 +3,9 @@
 import pytest
 
 from router.core.errors import BrokerUnavailable
-from router.delivery.denials import find_limit
-from router.delivery.first_connection import connect
-from router.delivery.stuck import LIMIT_LATELY_S, watch_connections
+from router.delivery.wire.denials import find_limit
+from router.delivery.wire.first_connection import connect
+from router.delivery.wire.stuck import LIMIT_LATELY_S, watch_connections
 from router.process.supervision import SupervisionFailed
 from tests.support.broker import Broker
 from tests.support.waiting import until

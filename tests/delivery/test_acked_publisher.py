@@ -5,7 +5,7 @@ import orjson
 import pytest
 
 from router.core.message import Effect
-from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishAcks
+from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished, PublishAcks
 from tests.support.delivery import FakeConnection, WorkStreams, some_work_streams
 from tests.support.waiting import until
 

@@ -3,7 +3,7 @@
 import json
 
 from router.core.ids import subject_matcher
-from router.delivery.advisories import advisories_stream, advisory_subject, stranded_sequence
+from router.delivery.consume.advisories import advisories_stream, advisory_subject, stranded_sequence
 
 
 def test_the_stream_keeps_what_is_said_of_any_durable() -> None:

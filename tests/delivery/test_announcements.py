@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.delivery.identical import ALONE_AFTER_SILENCE_S, ANNOUNCE_EVERY_S, MIN_ANNOUNCING, IdenticalRequests
+from router.delivery.replies.identical import ALONE_AFTER_SILENCE_S, ANNOUNCE_EVERY_S, MIN_ANNOUNCING, IdenticalRequests
 
 TICK_S = 0.25
 

@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from router.core.message import Message, Reply
-from router.delivery.answers import IDENTICAL, MAX_ADDRESS_BYTES, Answers, ReplyRules
-from router.delivery.identical import IdenticalRequests
+from router.delivery.replies.answers import IDENTICAL, MAX_ADDRESS_BYTES, Answers, ReplyRules
+from router.delivery.replies.identical import IdenticalRequests
 from tests.support.delivery import FakeConnection, a_delivery
 from tests.support.waiting import until
 

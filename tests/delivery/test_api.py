@@ -6,8 +6,8 @@ from nats.aio.msg import Msg
 
 from router.core.clock import steady
 from router.core.errors import BrokerRefused, BrokerUnavailable, NoJetStream, NoLeader
-from router.delivery.api import ASK_AGAIN_S, CONSUMER_EXISTS, STREAM_NOT_FOUND, JetStream
-from router.delivery.publish_faults import TOO_LARGE_CODES
+from router.delivery.wire.api import ASK_AGAIN_S, CONSUMER_EXISTS, STREAM_NOT_FOUND, JetStream
+from router.delivery.wire.publish_faults import TOO_LARGE_CODES
 from tests.support.delivery import WorkStreams, connected, some_work_streams
 
 

@@ -6,10 +6,10 @@ from typing import cast
 import pytest
 
 from router.core.message import Effect
-from router.delivery.acked_publisher import NotPublished, PublishAcks
-from router.delivery.api import JetStream
-from router.delivery.atomic_publisher import BATCH_HAS_DUPLICATE, BATCH_INCOMPLETE, BATCHES_NOT_ENABLED, AtomicPublisher
-from router.delivery.publish_faults import NO_STREAM, TOO_LARGE
+from router.delivery.publish.acked_publisher import NotPublished, PublishAcks
+from router.delivery.publish.atomic_publisher import BATCH_HAS_DUPLICATE, BATCH_INCOMPLETE, BATCHES_NOT_ENABLED, AtomicPublisher
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.publish_faults import NO_STREAM, TOO_LARGE
 from tests.support.delivery import FakeConnection, WorkStreams, some_work_streams
 from tests.support.waiting import until
 

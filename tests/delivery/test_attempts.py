@@ -7,12 +7,12 @@ from msgspec.structs import replace
 from router.core.errors import BrokerUnavailable
 from router.core.ids import key
 from router.core.message import Effect, Message
-from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishAcks
-from router.delivery.attempts import NO_ATTEMPT, AttemptCounter, AttemptRecord
-from router.delivery.connection import Connection
-from router.delivery.outages import Outages
-from router.delivery.pause_switch import PauseSwitch
-from router.delivery.redeliveries import RedeliveryTracker
+from router.delivery.consume.attempts import NO_ATTEMPT, AttemptCounter, AttemptRecord
+from router.delivery.consume.outages import Outages
+from router.delivery.consume.pause_switch import PauseSwitch
+from router.delivery.consume.redeliveries import RedeliveryTracker
+from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished, PublishAcks
+from router.delivery.wire.connection import Connection
 from tests.support.delivery import WorkStreams, a_delivery, a_subscription, some_work_streams
 from tests.support.waiting import until
 

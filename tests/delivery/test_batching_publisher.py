@@ -9,9 +9,9 @@ from typing import cast
 import pytest
 
 from router.core.message import Effect
-from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishAcks
-from router.delivery.api import JetStream
-from router.delivery.batching_publisher import MIN_BATCH, BatchingPublisher, StreamOf
+from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished, PublishAcks
+from router.delivery.publish.batching_publisher import MIN_BATCH, BatchingPublisher, StreamOf
+from router.delivery.wire.api import JetStream
 from tests.support.delivery import FakeConnection, FakePublisher, WorkStreams, some_work_streams
 from tests.support.waiting import until
 

@@ -11,12 +11,12 @@ from nats.errors import Error as NatsError
 
 from router.core.message import Effect, Message
 from router.core.outcome import Done, Handler, Outcome
-from router.delivery import connection as connections
-from router.delivery import consumer as consumers
-from router.delivery.api import JetStream, Json
-from router.delivery.consumer import Consumer, Deadlines, Health
-from router.delivery.first_connection import connect
-from router.delivery.topology import create
+from router.delivery.consume import consumer as consumers
+from router.delivery.consume.consumer import Consumer, Deadlines, Health
+from router.delivery.wire import connection as connections
+from router.delivery.wire.api import JetStream, Json
+from router.delivery.wire.first_connection import connect
+from router.delivery.wire.topology import create
 from tests.support.broker import Broker
 from tests.support.cluster import started_cluster, wait_for_cluster
 from tests.support.delivery import CallRecorder, RecordingObserver, WorkStreams, a_subscription, connected, some_work_streams

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from router.core.errors import LoginRefused, PermissionDenied
-from router.delivery.denials import MAX_SUBJECTS, Denials, LoginRefusals
-from router.delivery.first_connection import connect
+from router.delivery.wire.denials import MAX_SUBJECTS, Denials, LoginRefusals
+from router.delivery.wire.first_connection import connect
 from tests.support.broker import Broker
 
 INBOX = "_INBOX.own"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.delivery.encoded_headers import EncodedHeaders, head_with_id
+from router.delivery.publish.encoded_headers import EncodedHeaders, head_with_id
 
 HEADERS = {"version": "1", "tenant_id": "acme\r\nNats-TTL: 1"}
 

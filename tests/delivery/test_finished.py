@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from router.delivery.api import JetStream
-from router.delivery.finished import FinishedRemoval, RemovalRules
-from router.delivery.shared_info import SharedInfo
-from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, create
+from router.delivery.consume.finished import FinishedRemoval, RemovalRules
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.shared_info import SharedInfo
+from router.delivery.wire.topology import ConsumerSpec, StreamSpec, Topology, create
 from tests.support.delivery import connected
 from tests.support.made_anew import create_streams
 from tests.support.waiting import until

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nats.errors import ProtocolError
 
-from router.delivery.connection import head_of
-from router.delivery.frame_parser import FrameParser, PlainFrames, _parse_odd_head, parse_head
+from router.delivery.wire.connection import head_of
+from router.delivery.wire.frame_parser import FrameParser, PlainFrames, _parse_odd_head, parse_head
 
 PLAIN = b"NATS/1.0\r\nNats-Msg-Id: %b\r\n\r\n"
 is_plain = re.compile(rb"NATS/1\.0\r\nNats-Msg-Id: [\x21-\x7e]+\r\n\r\n").fullmatch

@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from router.delivery.in_flight import InFlight, MessageState
+from router.delivery.consume.in_flight import InFlight, MessageState
 from tests.support.delivery import FakeConnection, a_delivery, token_of
 
 

@@ -5,8 +5,8 @@ import orjson
 from router.core.bounded_cache import SHARES
 from router.core.message import Effect
 from router.core.outcome import PublishAck
-from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishAcks
-from router.delivery.known_effects import KnownEffects
+from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished, PublishAcks
+from router.delivery.publish.known_effects import KnownEffects
 from tests.support.delivery import FakeConnection
 from tests.support.waiting import until
 

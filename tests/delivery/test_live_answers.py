@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from router.delivery.live_answers import KEEP_S, MAX_LINE_LENGTH, LiveAnswers
+from router.delivery.replies.live_answers import KEEP_S, MAX_LINE_LENGTH, LiveAnswers
 
 
 class Wire:
@@ -62,7 +62,7 @@ async def test_a_line_that_is_none_is_passed_over(line: str) -> None:
 
 
 async def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.delivery.live_answers.MAX_ANSWERS", 3)
+    monkeypatch.setattr("router.delivery.replies.live_answers.MAX_ANSWERS", 3)
     live = LiveAnswers(lambda _: None)
     for number in range(10):
         live.on_answered(f"other\n{number} _INBOX.a".encode())

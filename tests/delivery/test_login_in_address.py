@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 
 from router.core.errors import LoginRefused
-from router.delivery.first_connection import connect
+from router.delivery.wire.first_connection import connect
 from tests.support.broker import Broker
 
 PASSWORD = "p@ss/w:rd%1 é"

@@ -10,8 +10,8 @@ from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
 from router.core.message import Effect, Message
 from router.core.outcome import Dead, Done, Fault, Hold, Outcome, PublishAck, Retry
-from router.delivery import in_flight
-from router.delivery.in_flight import InFlightMessage, MessageState
+from router.delivery.consume import in_flight
+from router.delivery.consume.in_flight import InFlightMessage, MessageState
 from tests.support.delivery import ProcessorBench, a_processor
 from tests.support.waiting import until
 

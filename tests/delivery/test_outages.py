@@ -5,8 +5,8 @@ import asyncio
 from router.core.errors import BrokerUnavailable, StorageRefused
 from router.core.message import Message, Reply
 from router.core.outcome import Done, Fault, Outcome, Retry
-from router.delivery.in_flight import MessageState
-from router.delivery.subscription import ACK, DECLINED, SENT_BACK
+from router.delivery.consume.in_flight import MessageState
+from router.delivery.consume.subscription import ACK, DECLINED, SENT_BACK
 from tests.support.delivery import ProcessorBench, a_processor
 from tests.support.waiting import until
 

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from router.core.message import Effect, Message
 from router.core.outcome import Done, Fault, Outcome, Retry
-from router.delivery.api import JetStream
-from router.delivery.consumer import Consumer, Deadlines
-from router.delivery.in_flight import InFlight
+from router.delivery.consume.consumer import Consumer, Deadlines
+from router.delivery.consume.in_flight import InFlight
+from router.delivery.wire.api import JetStream
 from tests.support.conformance import RecordingConnection
 from tests.support.delivery import ProcessorBench, RecordingObserver, WorkStreams, a_processor, a_subscription, some_work_streams
 from tests.support.waiting import until

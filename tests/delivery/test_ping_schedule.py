@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.delivery.ping_schedule import DEAF_TICKS, HEARING_TICKS, IDLE_TICKS, PingSchedule, TransportProgress
+from router.delivery.wire.ping_schedule import DEAF_TICKS, HEARING_TICKS, IDLE_TICKS, PingSchedule, TransportProgress
 
 MOST = 2
 NOTHING = TransportProgress(False, False, False, False)

@@ -10,8 +10,8 @@ from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable, Poison
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Done, Fault, Hold, Outcome, Retry
-from router.delivery import task_pool
-from router.delivery.processor import AT_ONCE_FOR_ONE_AHEAD
+from router.delivery.consume import task_pool
+from router.delivery.consume.processor import AT_ONCE_FOR_ONE_AHEAD
 from tests.support.delivery import a_processor, token_of
 from tests.support.waiting import until
 

@@ -3,7 +3,7 @@ import asyncio
 import orjson
 import pytest
 
-from router.delivery.pull import SPREAD_BYTES, Puller
+from router.delivery.consume.pull import SPREAD_BYTES, Puller
 from tests.support.delivery import FakeConnection
 
 NEXT = "$JS.API.CONSUMER.MSG.NEXT.S.C"

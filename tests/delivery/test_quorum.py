@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from router.core.errors import BrokerUnavailable, NoLeader, QuorumLost
-from router.delivery import quorum
-from router.delivery.quorum import CutOffWatch, require_quorum
+from router.delivery.wire import quorum
+from router.delivery.wire.quorum import CutOffWatch, require_quorum
 
 SECOND = 1_000_000_000
 

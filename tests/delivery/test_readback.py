@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from router.core.errors import BrokerUnavailable, Poison
-from router.delivery import readback as readbacks
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
-from router.delivery.readback import ConfirmByReadback
+from router.delivery.publish import readback as readbacks
+from router.delivery.publish.readback import ConfirmByReadback
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
 from tests.support.broker import Broker
 from tests.support.made_anew import create_stream
 from tests.support.waiting import until

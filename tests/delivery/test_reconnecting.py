@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from router.delivery.connection import Connection
-from router.delivery.first_connection import connect
-from router.delivery.ping_schedule import IDLE_TICKS, PingSchedule, TransportProgress
-from router.delivery.reconnecting import PING_EVERY_S
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.first_connection import connect
+from router.delivery.wire.ping_schedule import IDLE_TICKS, PingSchedule, TransportProgress
+from router.delivery.wire.reconnecting import PING_EVERY_S
 from tests.support.broker import Broker
 from tests.support.vanishing import a_path_to
 from tests.support.waiting import until

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Dead, Done, Fault, Outcome, Retry
-from router.delivery.acked_publisher import NotPublished, PublishAcks
-from router.delivery.background_tasks import BackgroundTasks
-from router.delivery.refused_storage import RefusedStorage
-from router.delivery.settlement import PendingSettlement, decide_settlement, decide_without_storage
-from router.delivery.subscription import ACK, DEAD_LETTER_OMITTED, DECLINED, SENT_BACK
+from router.delivery.consume.background_tasks import BackgroundTasks
+from router.delivery.consume.refused_storage import RefusedStorage
+from router.delivery.consume.settlement import PendingSettlement, decide_settlement, decide_without_storage
+from router.delivery.consume.subscription import ACK, DEAD_LETTER_OMITTED, DECLINED, SENT_BACK
+from router.delivery.publish.acked_publisher import NotPublished, PublishAcks
 from tests.support.delivery import RecordingObserver, a_delivery, a_processor, a_subscription, publish_acks_for
 from tests.support.waiting import until
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from router.delivery.reply_correlator import ReplyCorrelator
-from router.delivery.waiting_inboxes import MAX_IN_FLIGHT_INBOXES, RequestIdentity
+from router.delivery.replies.reply_correlator import ReplyCorrelator
+from router.delivery.replies.waiting_inboxes import MAX_IN_FLIGHT_INBOXES, RequestIdentity
 
 WINDOW = 0.1
 SPAN = 0.22  # the duplicate window and 120 ms

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.delivery.identical import IdenticalRequests
-from router.delivery.reply_correlator import ReplyCorrelator
-from router.delivery.waiting_inboxes import RequestIdentity
+from router.delivery.replies.identical import IdenticalRequests
+from router.delivery.replies.reply_correlator import ReplyCorrelator
+from router.delivery.replies.waiting_inboxes import RequestIdentity
 
 WINDOW = 0.1
 

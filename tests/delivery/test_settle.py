@@ -8,13 +8,13 @@ import pytest
 from router.core.errors import BrokerUnavailable
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Commit, Dead, Done, Fault, Outcome, PublishAck
-from router.delivery.background_tasks import BackgroundTasks
-from router.delivery.in_flight import InFlight, MessageState
-from router.delivery.outages import Outages
-from router.delivery.pause_switch import PauseSwitch
-from router.delivery.redeliveries import RedeliveryTracker
-from router.delivery.settle import Settler
-from router.delivery.settlement import PendingSettlement, decide_settlement
+from router.delivery.consume.background_tasks import BackgroundTasks
+from router.delivery.consume.in_flight import InFlight, MessageState
+from router.delivery.consume.outages import Outages
+from router.delivery.consume.pause_switch import PauseSwitch
+from router.delivery.consume.redeliveries import RedeliveryTracker
+from router.delivery.consume.settle import Settler
+from router.delivery.consume.settlement import PendingSettlement, decide_settlement
 from tests.support.delivery import (
     FakeAttemptCounter,
     FakeConnection,

@@ -6,7 +6,7 @@ import pytest
 from router.core.errors import BrokerUnavailable, Poison
 from router.core.message import Effect, Reply
 from router.core.outcome import Dead, Done, Fault, Hold, Outcome, Retry
-from router.delivery.settlement import decide_settlement, give_up, nak, outcome_of
+from router.delivery.consume.settlement import decide_settlement, give_up, nak, outcome_of
 from tests.support.delivery import SORRY, a_delivery, a_subscription
 
 FAULT = Fault("broken", "it is broken")

@@ -9,11 +9,11 @@ import pytest
 from nats.aio.client import Client
 
 from router.core.errors import NoLeader
-from router.delivery import shared_info
-from router.delivery.api import JetStream
-from router.delivery.connection import Connection
-from router.delivery.shared_info import SHARED_INFO, RecentInfo, SharedInfo
-from router.delivery.topology import StreamSpec, Topology, compare, create
+from router.delivery.wire import shared_info
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.shared_info import SHARED_INFO, RecentInfo, SharedInfo
+from router.delivery.wire.topology import StreamSpec, Topology, compare, create
 from tests.support.delivery import CountingJetStream, connected
 from tests.support.waiting import until
 

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.delivery import shares
-from router.delivery.api import JetStream
-from router.delivery.shares import ShareRules, TenantShares
-from router.delivery.topology import StreamSpec, Topology, create
+from router.delivery.consume import shares
+from router.delivery.consume.shares import ShareRules, TenantShares
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import StreamSpec, Topology, create
 from tests.support.delivery import connected
 
 

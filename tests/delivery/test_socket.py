@@ -6,8 +6,8 @@ from contextlib import closing
 
 import pytest
 
-from router.delivery.connection import Connection
-from router.delivery.socket import DirectProtocol, DirectTransport
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.socket import DirectProtocol, DirectTransport
 from tests.support.broker import Broker
 from tests.support.delivery import CallRecorder, connected
 from tests.support.waiting import until

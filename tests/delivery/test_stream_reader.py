@@ -2,8 +2,8 @@ import asyncio
 
 from nats.aio.client import Client
 
-from router.delivery.api import JetStream
-from router.delivery.stream_reader import open_reader
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.wire.api import JetStream
 from tests.support.delivery import connected
 from tests.support.waiting import until
 

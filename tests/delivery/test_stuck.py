@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from router.core.errors import ConnectionStuck
-from router.delivery import reconnecting, stuck
-from router.delivery.connection import Connection
-from router.delivery.first_connection import connect
-from router.delivery.reconnecting import ReconnectingClient
-from router.delivery.stuck import watch_connections
+from router.delivery.wire import reconnecting, stuck
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.first_connection import connect
+from router.delivery.wire.reconnecting import ReconnectingClient
+from router.delivery.wire.stuck import watch_connections
 from tests.support.broker import Broker
 from tests.support.waiting import until
 

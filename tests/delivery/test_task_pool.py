@@ -9,8 +9,8 @@ import pytest
 from router.core.errors import BrokerUnavailable
 from router.core.message import Message
 from router.core.outcome import Done, Fault, Outcome, Retry
-from router.delivery import task_pool
-from router.delivery.task_pool import PooledCall, PooledOutcome, TaskPool
+from router.delivery.consume import task_pool
+from router.delivery.consume.task_pool import PooledCall, PooledOutcome, TaskPool
 from tests.support.requests import a_message
 
 TENANT: ContextVar[str] = ContextVar("tenant", default="none")

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from router.config import Settings
 from router.core.errors import BrokerRefused
-from router.delivery import topology
-from router.delivery.api import CONSUMER_EXISTS
-from router.delivery.topology import PAUSED, ConsumerSpec, Difference, StreamSpec, Topology, apply, bucket, compare, create, restore
+from router.delivery.wire import topology
+from router.delivery.wire.api import CONSUMER_EXISTS
+from router.delivery.wire.topology import PAUSED, ConsumerSpec, Difference, StreamSpec, Topology, apply, bucket, compare, create, restore
 from router.serve.assembly import declare_topology
 from tests.support.delivery import WorkStreams, connected
 

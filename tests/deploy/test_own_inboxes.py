@@ -10,9 +10,9 @@ from nats.aio.msg import Msg
 
 from router import Client as Gateway
 from router.core.ids import random_tokens
-from router.delivery.calls.reply_streams import ReplyStreams
-from router.delivery.calls.request_reply import RequestReplyClient
-from router.delivery.first_connection import connect
+from router.delivery.wire.calls.reply_streams import ReplyStreams
+from router.delivery.wire.calls.request_reply import RequestReplyClient
+from router.delivery.wire.first_connection import connect
 from router.sdk.samples.extensions.pii_guard import pii_guard
 from tests.support.deployed import WITNESS, Deployed
 from tests.support.extension_author import serve_extension

@@ -18,8 +18,8 @@ from router.core.errors import Misconfigured
 from router.core.message import Message
 from router.core.outcome import Dead, Done, Fault, Outcome
 from router.core.setting_values import add_fields
-from router.delivery import topology
-from router.delivery.api import JetStream
+from router.delivery.wire import topology
+from router.delivery.wire.api import JetStream
 from router.process.supervision import draw
 from router.serve.app_context import AppContext
 from router.serve.assembly import declare_topology

@@ -10,9 +10,9 @@ from router import Client
 from router.config import Settings
 from router.config.connect import connect_by, options_of
 from router.core.errors import BrokerUnavailable
-from router.delivery import topology
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
+from router.delivery.wire import topology
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
 from router.serve.assembly import declare_topology
 from tests.support.deployed import write_keys
 from tests.support.deployed_tls import ShippedDeployment, certificates

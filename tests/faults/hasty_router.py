@@ -12,8 +12,8 @@ LATER_S = 0.5
 if __name__ == "__main__":
     make_steppable()
     from router.cli import main
-    from router.delivery.settle import Settler
-    from router.delivery.settlement import PendingSettlement
+    from router.delivery.consume.settle import Settler
+    from router.delivery.consume.settlement import PendingSettlement
 
     def settle(self: Settler, pending: PendingSettlement) -> None:
         self._on_stored(pending, ())

@@ -34,7 +34,7 @@ from router.core.outcome import Dead, Done
 from router.decide.ingress_handler import IngressHandler
 from router.decide.model import NewAssignment
 from router.decide.model.replies import reply_to
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.extensions.model import ExtensionRegistry, Invoker, PipelineRunner, parse_entry
 from router.extensions.model.ports import NULL_METER
 from router.lake.tables.body import read_event

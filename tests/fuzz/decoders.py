@@ -43,10 +43,10 @@ from router.core.errors import RouterError
 from router.core.message import Message
 from router.core.outcome import Dead, Done, Fault
 from router.decide.model.read import read as read_decide
-from router.delivery.advisories import stranded_sequence
-from router.delivery.buckets.entries import BucketEntry as Held
-from router.delivery.connection import Connection, head_of
-from router.delivery.frame_parser import FrameParser, PlainFrames, parse_head
+from router.delivery.consume.advisories import stranded_sequence
+from router.delivery.kv.entries import BucketEntry as Held
+from router.delivery.wire.connection import Connection, head_of
+from router.delivery.wire.frame_parser import FrameParser, PlainFrames, parse_head
 from router.extensions.model import EntryError, load_entry
 from router.extensions.store import read_registered
 from router.lake.tables.arrow import MESSAGE

@@ -7,8 +7,8 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
-from router.delivery.connection import Connection, head_of
-from router.delivery.first_connection import connect
+from router.delivery.wire.connection import Connection, head_of
+from router.delivery.wire.first_connection import connect
 from tests.fuzz.mutants import blind, mutant, odd_headers
 from tests.support.broker import Broker
 from tests.support.requests import GOOD_HEADERS, every_form

@@ -48,7 +48,7 @@ def print_room(room: str, found: dict[str, Places]) -> None:
 
 
 def room_of(file: Path) -> str:
-    """`delivery` for router/delivery/pull.py, `core` for router/core/clock.py, `tests/app` for tests/app/test_x.py."""
+    """`delivery` for router/delivery/consume/pull.py, `core` for router/core/clock.py, `tests/app` for tests/app/test_x.py."""
     folder, *rest = file.relative_to(REPOSITORY).parts
     within = rest[0] if len(rest) > 1 else ""
     return (within or folder) if folder == "router" else f"{folder}/{within}".rstrip("/")

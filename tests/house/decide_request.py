@@ -32,7 +32,7 @@ ROUTER = f"{REPOSITORY}/router/"
 
 @cache
 def find_files() -> list[str]:
-    """Below router/, sorted: `delivery/processor.py`."""
+    """Below router/, sorted: `delivery/consume/processor.py`."""
     counts = asyncio.run(count_requests())
     return sorted(file.removeprefix(ROUTER) for file, count in counts.items() if count >= NEARLY_EVERY * REQUESTS)
 

@@ -1,7 +1,7 @@
 """The functions and statements of router/ without names of modules: equal before and after a move.
 
 A function is `ast.dump` of its definition, by digest, beside its name. Left out is what a move
-rewrites: imports, docstrings, and in strings the name of a module (`router.delivery.settle` in a
+rewrites: imports, docstrings, and in strings the name of a module (`router.delivery.consume.settle` in a
 string becomes `router.*`). Where two functions are equal, both are counted.
 
     functions     each `def` and `async def`, of a module, of a class, and inside a function

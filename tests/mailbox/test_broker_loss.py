@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.delivery.api import JetStream, Json, StoredMessage
+from router.delivery.wire.api import JetStream, Json, StoredMessage
 from router.mailbox.outbox.broker_loss import reset_lost_rows
 from router.mailbox.postgres import Database
 from tests.support.broker import Broker

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from nats.aio.client import Client
 
-from router.delivery.consumer import Deadlines
+from router.delivery.consume.consumer import Deadlines
 from router.mailbox.inbox import transactional_strategy
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.stale_row_scan import StaleRowScanRules

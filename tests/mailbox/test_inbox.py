@@ -6,7 +6,7 @@ import pytest
 from nats.aio.client import Client
 
 from router.core.errors import Misconfigured, Poison
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.mailbox.inbox.dead_letters import letters_stream
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.handling import HandlerResult

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from nats.aio.client import Client
 
-from router.delivery.advisories import ADVISORY_STREAM as ADVISORIES
-from router.delivery.api import JetStream
+from router.delivery.consume.advisories import ADVISORY_STREAM as ADVISORIES
+from router.delivery.wire.api import JetStream
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.stale_row_scan import StaleRowScanRules
 from router.mailbox.postgres import Driver

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.delivery import topology
-from router.delivery.api import JetStream
-from router.delivery.topology import Topology
+from router.delivery.wire import topology
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import Topology
 from router.mailbox.inbox.retention import DELETE_OLD_ROWS, InboxRetention, InboxRetentionRules
 from router.mailbox.postgres import Database
 from router.mailbox.streams import events_stream

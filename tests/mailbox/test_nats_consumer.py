@@ -7,10 +7,10 @@ import pytest
 from nats.aio.client import Client
 
 from router.core.errors import BrokerUnavailable
-from router.delivery import topology
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
-from router.delivery.topology import Topology
+from router.delivery.wire import topology
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
+from router.delivery.wire.topology import Topology
 from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer
 from router.mailbox.inbox.rules import InboxRules, durable_of
 from router.mailbox.ports import JetStreamConsumer

@@ -10,10 +10,10 @@ from router.core.clock import Clock, steady
 from router.core.errors import Poison
 from router.core.message import Effect
 from router.core.outcome import PublishAck
-from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishAcks
-from router.delivery.api import JetStream
-from router.delivery.atomic_publisher import BATCH_HAS_DUPLICATE, BATCH_INCOMPLETE, BATCHES_NOT_ENABLED, AtomicPublisher
-from router.delivery.publish_faults import TOO_LARGE
+from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished, PublishAcks
+from router.delivery.publish.atomic_publisher import BATCH_HAS_DUPLICATE, BATCH_INCOMPLETE, BATCHES_NOT_ENABLED, AtomicPublisher
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.publish_faults import TOO_LARGE
 from router.mailbox.outbox.nats_publisher import (
     NatsJetStreamPublisher,
     OutgoingMessage,

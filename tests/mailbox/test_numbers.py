@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from router.core.outcome import Fault
-from router.delivery.api import StoredMessage
+from router.delivery.wire.api import StoredMessage
 from router.mailbox.entities import OutboxEvent
 from router.mailbox.inbox.dead_letters import InboxDeadLetters
 from router.mailbox.inbox.event import InboxEvent, read_event

@@ -11,8 +11,8 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings, load
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
 from router.mailbox import drift
 from router.mailbox import inbox_process as inbox
 from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer

@@ -14,9 +14,9 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from router.delivery import topology
-from router.delivery.api import JetStream
-from router.delivery.topology import Topology
+from router.delivery.wire import topology
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import Topology
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.inbox import EVENTS, is_settled, nowhere, publish

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from tests.refusals.refusals import (
     FULL,
     MESSAGE,

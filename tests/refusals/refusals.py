@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from tests.support.made_anew import retry_while_removed
 
 TOO_SMALL_BYTES = 150  # less than any effect of ours with its headers

@@ -21,8 +21,8 @@ from router.agents.envelope import Envelope
 from router.bus import Nak, Term
 from router.contracts.envelope import MessageEnvelope
 from router.core.errors import Poison
-from router.delivery.advisories import ADVISORY_STREAM
-from router.delivery.api import JetStream
+from router.delivery.consume.advisories import ADVISORY_STREAM
+from router.delivery.wire.api import JetStream
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.handling import HandlerResult
 from router.mailbox.postgres import Driver

@@ -9,8 +9,8 @@ from typing import Any
 from nats.aio.client import Client
 
 from router.core.errors import Poison
-from router.delivery.api import JetStream
-from router.delivery.topology import StreamSpec, Topology, bucket, create
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import StreamSpec, Topology, bucket, create
 from router.mailbox.outbox.publisher import OutboxPublisher
 from router.mailbox.postgres import Database, DatabaseConfig
 from router.sdk import ExecAssignment, StepResult, Worker, WorkerTopology

@@ -21,7 +21,7 @@ from router.agents.state import StateTransaction
 from router.agents.store import Store
 from router.core.errors import Misconfigured
 from router.core.outcome import Dead, Done, Fault, Outcome, PublishAck
-from router.delivery.settle import Settler
+from router.delivery.consume.settle import Settler
 from tests.support.agents import BATCH_POINTS, BatchBench, a_batch_bench, a_message
 from tests.support.delivery import a_processor
 

@@ -9,7 +9,7 @@ from nats.aio.client import Client
 from router.agents.adapter import Context, Outgoing
 from router.agents.envelope import Envelope
 from router.core.errors import Poison
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from tests.support.agents import an_agent, publish_until_stored, read_sent
 from tests.support.broker import Broker
 from tests.support.counting_agent import COUNTED, SUBJECT

@@ -13,9 +13,9 @@ from nats.aio.msg import Msg
 from router.agents.stranded_sweep import StrandedSweep
 from router.agents.topology import AgentSubscription, AgentTopology, topology_of
 from router.core.message import Message
-from router.delivery import topology
-from router.delivery.advisories import advisory_subject
-from router.delivery.api import JetStream, Json
+from router.delivery.consume.advisories import advisory_subject
+from router.delivery.wire import topology
+from router.delivery.wire.api import JetStream, Json
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.made_anew import create_streams

@@ -6,7 +6,7 @@ from typing import Any, cast
 from router.agents.observer import AgentAlerts, AgentStats
 from router.agents.topology import AgentSubscription, AgentTopology, topology_of
 from router.agents.tree import AgentTree
-from router.delivery.consumer import Consumer
+from router.delivery.consume.consumer import Consumer
 
 COMMANDS = AgentSubscription("MESHFORGE_COMMANDS", "ledger_consumer", ("cmd.default.demo.ledger.>",))
 

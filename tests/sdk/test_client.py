@@ -13,8 +13,8 @@ from msgspec import Raw
 from router import Client
 from router.contracts.malformed import Malformed
 from router.core.errors import BrokerRefused, BrokerUnavailable, RouterError, Unanswered
-from router.delivery.connection import Connection
-from router.delivery.first_connection import connect
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.first_connection import connect
 from router.sdk.client import _body
 from tests.support.service import Running, a_router, settings_for
 

@@ -7,9 +7,9 @@ import pytest
 
 from router import Client
 from router.core.errors import BrokerUnavailable, RouterError, Unanswered
-from router.delivery.api import JetStream
-from router.delivery.connection import Connection
-from router.delivery.first_connection import connect
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.first_connection import connect
 from router.sdk.bus import Bus
 from tests.support.broker import Broker
 from tests.support.bus import a_bus, an_envelope

@@ -11,7 +11,7 @@ import pytest
 
 from router import Agent, StepResult, Worker
 from router.config import load
-from router.delivery.connection import Connection
+from router.delivery.wire.connection import Connection
 from router.sdk import WorkerTopology
 from router.sdk.connect import close_connection, open_connection
 from router.sdk.extension import ExtensionServer, pre

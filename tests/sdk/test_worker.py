@@ -13,7 +13,7 @@ from router import ExecAssignment, StepResult
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.result import ExecResult, read_result
 from router.core.errors import BrokerUnavailable, Misconfigured, Poison, Transient
-from router.delivery.topology import ConsumerSpec, Topology, create
+from router.delivery.wire.topology import ConsumerSpec, Topology, create
 from router.sdk import Worker
 from tests.support.requests import a_message
 from tests.support.sdk import WorkerStreams, a_body, a_step, run_workers, some_worker_streams, with_options

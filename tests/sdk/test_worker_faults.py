@@ -15,8 +15,8 @@ import pytest
 
 from router import ExecAssignment, StepResult
 from router.core.errors import BrokerRefused, Misconfigured, Poison, Transient
-from router.delivery.subscription import IN_PROGRESS
-from router.delivery.topology import ConsumerSpec, Topology, create
+from router.delivery.consume.subscription import IN_PROGRESS
+from router.delivery.wire.topology import ConsumerSpec, Topology, create
 from tests.support.observability import LogLines
 from tests.support.sdk import WorkerStreams, a_body, a_step, run_workers, some_worker_streams, with_options
 from tests.support.waiting import until

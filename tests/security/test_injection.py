@@ -19,11 +19,11 @@ from router.core import ids
 from router.core.errors import Misconfigured, RouterError
 from router.core.outcome import Fault
 from router.decide.model.read import read
-from router.delivery.answers import Answers, ReplyRules
-from router.delivery.buckets.directory import Document, read_documents
-from router.delivery.connection import head_of
-from router.delivery.frame_parser import parse_head
-from router.delivery.request_server import ReplyAddresses
+from router.delivery.kv.directory import Document, read_documents
+from router.delivery.replies.answers import Answers, ReplyRules
+from router.delivery.wire.calls.request_server import ReplyAddresses
+from router.delivery.wire.connection import head_of
+from router.delivery.wire.frame_parser import parse_head
 from router.extensions.model import EntryError, load_entry
 from router.mailbox.entities import EventSubject
 from router.operate.admin import RequestGuard, ServiceError

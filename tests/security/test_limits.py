@@ -26,7 +26,7 @@ from router.contracts.worker import DEFAULT_LIMITS
 from router.core.errors import RouterError
 from router.core.outcome import Fault
 from router.decide.model.read import read as read_decide
-from router.delivery.buckets.entries import BucketEntry as Held
+from router.delivery.kv.entries import BucketEntry as Held
 from router.extensions.model import load_entry
 from router.extensions.model.parse import MAX_ENTRY_BYTES
 from router.extensions.store import read_registered

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import router
-from router.delivery.frame_parser import PlainFrames
+from router.delivery.wire.frame_parser import PlainFrames
 
 ROOT = Path(router.__file__).parent
 FUNCTIONS = {"compile", "search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer"}
@@ -26,7 +26,7 @@ INSIDE_FUNCTIONS = {
     ("operate/dead_letters/depth.py", None): "a letter's subject, at most 4 kB, between two literals of the settings",
     ("contracts/shapes/notation.py", ",|;"): "our own notation of an operators' service",
     ("contracts/shapes/notation.py", r" or | \| "): "our own notation of an operators' service",
-    ("delivery/frame_parser.py", None): "measured all the same: `PlainFrames` compiles three for each subscription",
+    ("delivery/wire/frame_parser.py", None): "measured all the same: `PlainFrames` compiles three for each subscription",
     ("lake/tables/schemas.py", r",\s+"): "our own table of columns",
     ("lake/session.py", r'version "(?:1\.)?(\d+)'): "what `java -version` prints",
     (
@@ -84,7 +84,7 @@ def _patterns() -> dict[str, re.Pattern[str] | re.Pattern[bytes]]:
             found |= {f"{name}.{key}{of and f'[{of}]'}": one for of, one in inner if isinstance(one, re.Pattern)}
     plain = PlainFrames(7)
     for read in (plain._match_begin, plain._match_headed, plain._match_bare):
-        found[f"router.delivery.frame_parser.PlainFrames {len(found)}"] = read.__self__  # type: ignore[attr-defined]
+        found[f"router.delivery.wire.frame_parser.PlainFrames {len(found)}"] = read.__self__  # type: ignore[attr-defined]
     return found | {place: re.compile(pattern) for place, pattern in _of_msgspec()}
 
 

@@ -12,8 +12,8 @@ import pytest
 from router import Client
 from router.config import Settings, load
 from router.core.errors import BrokerUnavailable
-from router.delivery.connection import Connection
-from router.delivery.first_connection import connect
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.first_connection import connect
 from router.lake.source.broker import read_facts
 from router.lake.source.options import read_options
 from router.mailbox.errors import DatabaseUnavailable

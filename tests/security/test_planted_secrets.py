@@ -12,7 +12,7 @@ from router.core.errors import BrokerUnavailable, Misconfigured
 from router.core.masking import MASK, hide_login
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
-from router.delivery.first_connection import connect
+from router.delivery.wire.first_connection import connect
 from router.process.observability import logs
 from router.shell import exit_codes
 from tests.support.admin import call, code

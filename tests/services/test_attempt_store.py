@@ -17,10 +17,10 @@ from router.contracts.assignment_record import invoked_key, reported_key, unmark
 from router.contracts.usage import USAGE_SUBJECT, UsageEvent, assignment_identity
 from router.core.errors import BrokerUnavailable
 from router.core.message import Effect
-from router.delivery.acked_publisher import NotPublished, PublishCallback
-from router.delivery.api import JetStream
-from router.delivery.publish_faults import SEALED, TOO_LARGE, TOO_LARGE_CODES
-from router.delivery.topology import bucket
+from router.delivery.publish.acked_publisher import NotPublished, PublishCallback
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.publish_faults import SEALED, TOO_LARGE, TOO_LARGE_CODES
+from router.delivery.wire.topology import bucket
 from router.extensions.model.failure import InvocationRefused
 from router.work.assignment_claims import ENDED, AssignmentClaims
 from router.work.invocations.attempt_store import AttemptStore

@@ -10,8 +10,8 @@ from router.budgets.leases import BudgetLeases
 from router.budgets.model import Budget, BudgetSlice, BudgetTable, find_window
 from router.budgets.model.spent_record import SpentLease, SpentRecord
 from router.budgets.spent_documents import SpentDocuments
-from router.delivery.api import JetStream
-from router.delivery.server_clock import ServerClock
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.server_clock import ServerClock
 from tests.support.app import RecordedAlerts
 from tests.support.delivery import connected
 

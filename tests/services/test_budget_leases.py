@@ -14,8 +14,8 @@ from router.budgets.model.spent_record import SpentRecord
 from router.budgets.spent_documents import SpentDocuments
 from router.core.clock import wall
 from router.core.errors import BrokerUnavailable
-from router.delivery.api import JetStream
-from router.delivery.server_clock import ServerClock
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.server_clock import ServerClock
 from router.operate.alerts import Alerts
 from tests.support.delivery import connected
 from tests.support.waiting import until

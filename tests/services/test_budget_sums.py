@@ -11,8 +11,8 @@ from router.budgets.model.spent_record import SETTLEMENT_KEY, SettlementRecord, 
 from router.budgets.spent_documents import SpentDocument, SpentDocuments
 from router.budgets.store import BudgetStore
 from router.budgets.sums import BudgetSum, read_budget_sums
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.wire.api import JetStream
 from tests.support.delivery import connected
 
 FIRST, SECOND = "2026-11-20T00:00:00Z aaaa", "2026-11-21T00:00:00Z bbbb"

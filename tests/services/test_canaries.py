@@ -10,8 +10,8 @@ from router.contracts.canary import CANDIDATE, CONTROL, CanaryGuard, CanaryPlan
 from router.contracts.decision import Decision, Refusal
 from router.contracts.result import ExecResult
 from router.core.errors import Conflict, Poison
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.wire.api import JetStream
 from router.policies.canaries import SharedCanaries
 from router.policies.live import LivePolicies
 from router.policies.model import Policy, PolicyError, PolicyTable

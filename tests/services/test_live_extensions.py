@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from router.contracts.version_record import make_record, record_bytes
-from router.delivery.api import JetStream
-from router.delivery.buckets.entries import BucketEntry as Held
-from router.delivery.connection import Connection
+from router.delivery.kv.entries import BucketEntry as Held
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import Connection
 from router.extensions.live import LiveExtensions
 from router.extensions.model import ExtensionRegistry, HealthTracker
 from router.extensions.store import ExtensionStore

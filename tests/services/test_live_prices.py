@@ -14,7 +14,7 @@ from router.budgets.prices.store import PriceNotFound, PriceStore
 from router.contracts.version_record import make_record, record_bytes
 from router.core.errors import Conflict
 from router.core.ids import key
-from router.delivery.shared_info import SharedInfo
+from router.delivery.wire.shared_info import SharedInfo
 from tests.support.buckets import Bucket, a_bucket
 
 NUMBERS = itertools.count(1)

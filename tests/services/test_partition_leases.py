@@ -8,9 +8,9 @@ import pytest
 
 from router.core.clock import Clock, steady
 from router.decide.partitions.leases import LeaseRules, OwnerLease, StandbyLease
-from router.delivery.api import JetStream
-from router.delivery.buckets.entries import DeletedKey
-from router.delivery.buckets.lease import LeaseBucket
+from router.delivery.kv.entries import DeletedKey
+from router.delivery.kv.lease import LeaseBucket
+from router.delivery.wire.api import JetStream
 from tests.support.app import ManualClock
 from tests.support.buckets import a_bucket
 from tests.support.waiting import until

@@ -11,11 +11,11 @@ from router.config import Settings
 from router.core.clock import Clock, steady
 from router.decide.partitions import monitor
 from router.decide.partitions.monitor import PartitionMonitor
-from router.delivery.api import JetStream
-from router.delivery.buckets.lease import LeaseBucket
-from router.delivery.connection import Connection
-from router.delivery.shared_info import ROUND_S, SharedInfo
-from router.delivery.topology import create
+from router.delivery.kv.lease import LeaseBucket
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.shared_info import ROUND_S, SharedInfo
+from router.delivery.wire.topology import create
 from router.process.observability import Metrics
 from router.serve.assembly import declare_topology
 from tests.support.app import ManualClock, RecordedAlerts

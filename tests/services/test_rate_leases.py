@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from router.config import Settings
-from router.delivery.api import JetStream
-from router.delivery.server_clock import ServerClock
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.server_clock import ServerClock
 from router.policies.model import RateShort, SharedRates
 from router.policies.rate_leases import RateLeases
 from router.process.observability import events

@@ -4,8 +4,8 @@ import pytest
 
 from router.contracts.assignment_record import read_unmarked, reported_key, unmarked_key
 from router.core.outcome import PublishAck
-from router.delivery.api import JetStream
-from router.delivery.connection import Connection
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import Connection
 from router.work.model import ReportMark
 from router.work.report_marks import AHEAD_STEPS, MAX_NOTES, SPARE_MS, STEP_MS, ReportMarks
 from tests.support.workers import an_assignment

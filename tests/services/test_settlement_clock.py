@@ -9,7 +9,7 @@ from nats.aio.client import Client
 
 from router.budgets.budgets import Budgets
 from router.config import Settings
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.operate.alerts import Alerts
 from tests.support.delivery import connected
 from tests.support.service import settings_for

@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import asdict, replace
 
 from router.core.breakers import CLOSED, HALF_OPEN, OPEN, BreakerTransition
-from router.delivery.api import JetStream
-from router.delivery.buckets.entries import BucketEntry
-from router.delivery.connection import Connection
+from router.delivery.kv.entries import BucketEntry
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import Connection
 from router.policies.model.breaker_record import BreakerRecord, breaker_key, breaker_record_bytes
 from router.policies.shared_breakers import SharedBreakers
 from tests.support.breakers import SomeProviders

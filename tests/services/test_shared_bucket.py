@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 import pytest
 
 from router.core.errors import BrokerUnavailable, Conflict, Poison, RouterError
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
-from router.delivery.buckets.entries import BucketEntry
-from router.delivery.buckets.shared_bucket import SharedRecords
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.kv.entries import BucketEntry
+from router.delivery.kv.shared_bucket import SharedRecords
+from router.delivery.wire.api import JetStream
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.delivery import connected
 from tests.support.supervision import run_children
@@ -139,7 +139,7 @@ async def test_one_that_is_never_stored_keeps_no_other_from_it(nats_url: str, bu
 
 
 async def test_a_bucket_that_is_missing_holds_up_no_end(nats_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.delivery.buckets.shared_bucket.LAST_WRITE_S", 3600.0)
+    monkeypatch.setattr("router.delivery.kv.shared_bucket.LAST_WRITE_S", 3600.0)
     async with asyncio.timeout(60), sharing(nats_url, "MISSING_NUMBERS") as one:
         one.set("a", 1)
         await until(lambda: one.failures)

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from router.core.errors import Poison
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
-from router.delivery.buckets.shared_bucket import SHARE_S
-from router.delivery.connection import Connection
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.kv.shared_bucket import SHARE_S
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import Connection
 from router.policies.model import Policy
 from router.policies.model.measurements.figures_record import FiguresRecord, figures_key, figures_record_bytes, read_figures_record
 from router.policies.shared_measurements import SharedMeasurements

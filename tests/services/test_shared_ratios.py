@@ -13,8 +13,8 @@ from router.budgets.model.prices.text_count import weigh
 from router.budgets.prices import shared_ratios
 from router.budgets.prices.shared_ratios import SharedRatios
 from router.core.errors import BrokerUnavailable, Poison
-from router.delivery.api import JetStream
-from router.delivery.connection import Connection
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import Connection
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.delivery import connected
 from tests.support.observability import capture_log

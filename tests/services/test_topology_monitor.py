@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from router.delivery.shared_info import ROUND_S, SharedInfo
-from router.delivery.topology import create
+from router.delivery.wire.shared_info import ROUND_S, SharedInfo
+from router.delivery.wire.topology import create
 from router.operate.alerts import Alerts
 from router.operate.topology.declared_topology import declare_topology
 from router.operate.topology.monitor import TopologyMonitor
@@ -23,7 +23,7 @@ MONITORS = 3
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
     """By which an answer is young or too old."""
-    monkeypatch.setattr("router.delivery.shared_info.GATHER_S", 0.05)
+    monkeypatch.setattr("router.delivery.wire.shared_info.GATHER_S", 0.05)
     return ManualClock()
 
 

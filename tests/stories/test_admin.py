@@ -11,7 +11,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router.config.connect import connect_by
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.operate.audit import read_audit
 from tests.support.admin import GET_DECISION, Json, call, code
 from tests.support.breakers import end_opening

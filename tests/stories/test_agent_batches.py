@@ -9,8 +9,8 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router.agents.envelope import derive_ids
-from router.delivery.api import JetStream
-from router.delivery.batching_publisher import MIN_BATCH
+from router.delivery.publish.batching_publisher import MIN_BATCH
+from router.delivery.wire.api import JetStream
 from tests.support.agents import an_agent, count_applied, count_unsent, is_empty, publish_commands, read_sent
 from tests.support.broker import Broker
 from tests.support.counting_agent import COUNTED

@@ -23,8 +23,8 @@ from router.agents.replay import replay
 from router.agents.store import Store
 from router.agents.topology import AgentTopology
 from router.core.errors import Misconfigured, Poison
-from router.delivery.advisories import advisory_subject
-from router.delivery.api import JetStream
+from router.delivery.consume.advisories import advisory_subject
+from router.delivery.wire.api import JetStream
 from router.process.supervision import SupervisionFailed
 from tests.support.agents import AgentProcess, a_command, an_agent, count_applied, count_unsent, is_empty, publish_until_stored, read_sent
 from tests.support.broker import Broker

@@ -13,8 +13,8 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
 from router.config import Settings
-from router.delivery.api import JetStream
-from router.delivery.topology import apply
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import apply
 from router.process.observability.readiness import is_ready
 from router.serve.assembly import declare_topology
 from tests.support.cli import call_command_async

@@ -19,7 +19,7 @@ from nats.aio.client import Client
 from nats.js.client import JetStreamContext
 
 from router.contracts.envelope import envelope_bytes
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.sdk.bus import Bus
 from tests.support.agents import a_command, an_agent, count_applied, is_empty, publish_until_stored, read_sent
 from tests.support.broker import Broker

@@ -8,8 +8,8 @@ from pathlib import Path
 from nats.aio.client import Client
 
 from router.config import Settings
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.wire.api import JetStream
 from router.extensions.model import ExtensionRegistry
 from router.extensions.store import ExtensionStore
 from tests.support.broker import Broker

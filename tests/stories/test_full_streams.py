@@ -9,8 +9,8 @@ from router.config import Settings
 from router.contracts.exec_assignment import ExecAssignment
 from router.core.errors import Poison
 from router.core.message import Effect
-from router.delivery import shares
-from router.delivery.api import JetStream
+from router.delivery.consume import shares
+from router.delivery.wire.api import JetStream
 from router.operate.dead_letters.original import NotReplayed, original_of
 from router.operate.dead_letters.parse import parse
 from router.sdk import StepResult, Worker

@@ -12,7 +12,7 @@ from nats.aio.client import Client
 from router import Agent, StepResult, Worker
 from router.config import load
 from router.core.errors import Misconfigured
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.mailbox.inbox_process import InboxService
 from tests.support.agents import an_agent, count_applied, is_empty, publish_commands, read_sent
 from tests.support.broker import Broker

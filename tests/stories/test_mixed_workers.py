@@ -12,7 +12,7 @@ from nats.aio.msg import Msg
 from router.config import Settings
 from router.contracts.assignment import assignment_id_of
 from router.core.errors import BrokerRefused, Misconfigured
-from router.delivery.topology import Topology, create
+from router.delivery.wire.topology import Topology, create
 from router.sdk import Worker
 from router.sdk.start_point import StartPoint
 from router.sdk.worker import worker_durable

@@ -10,8 +10,8 @@ from nats.js.errors import NotFoundError
 
 from router.config import Settings
 from router.contracts.assignment_record import assignment_ack_key, read_assignment_ack
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
 from router.operate.dead_letters import list_newest_first
 from tests.support.broker import Broker
 from tests.support.router_streams import AlertRecorder, read_assignments

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 from nats.aio.client import Client
 
-from router.delivery.api import JetStream
-from router.delivery.topology import StreamSpec, Topology, bucket, create
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import StreamSpec, Topology, bucket, create
 from tests.support.agents import publish_until_stored
 from tests.support.broker import Broker
 from tests.support.delivery import connected

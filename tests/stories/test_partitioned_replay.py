@@ -8,7 +8,7 @@ from nats.aio.client import Client
 
 from router.config import Settings, load
 from router.decide.request_steps import find_request_steps
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.deployed import DEPLOY

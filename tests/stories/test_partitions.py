@@ -8,8 +8,8 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings, load
-from router.delivery.api import JetStream
-from router.delivery.topology import Topology
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import Topology
 from router.operate.doctor import PartitionedSubject, collect, examine
 from tests.support.broker import Broker
 from tests.support.delivery import connected

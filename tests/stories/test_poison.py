@@ -14,7 +14,7 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from tests.support.agents import AgentProcess, a_command, an_agent, count_applied, is_empty, publish_until_stored, read_sent
 from tests.support.broker import Broker
 from tests.support.counting_agent import COUNTED

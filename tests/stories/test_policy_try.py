@@ -12,8 +12,8 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.wire.api import JetStream
 from router.operate.admin.service import ADMIN
 from router.policies.store import PolicyStore
 from tests.support.breakers import end_provider_opening

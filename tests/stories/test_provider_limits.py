@@ -118,7 +118,7 @@ async def test_an_answer_that_grew_too_large_is_refused_and_cuts_off_no_other(
 async def test_a_stream_that_comes_faster_than_it_is_read_ends_with_its_code(
     nc: Nats, router: Running, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("router.delivery.calls.stream.MAX_BUFFERED_BYTES", 10)
+    monkeypatch.setattr("router.delivery.wire.calls.stream.MAX_BUFFERED_BYTES", 10)
 
     async def floods(message: Msg) -> None:
         await nc.publish(message.reply, b'{"data": "more than may wait", "done": false}')

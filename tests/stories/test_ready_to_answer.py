@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from nats.aio.client import Client
 
-from router.delivery.listen import Listener
+from router.delivery.replies.listen import Listener
 from router.serve.assembly import Ready, RouterService
 from tests.support.service import POLICIES, settings_for
 from tests.support.stories import a_request, ask

@@ -9,7 +9,7 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from tests.support.delivery import connected
 from tests.support.router_streams import a_result, publish_result, read_assignments, read_usage, results_are_settled
 from tests.support.service import Running, a_router, settings_for

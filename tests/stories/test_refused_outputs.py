@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client
 
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from tests.refusals.refusals import REFUSALS, TAKEN, make_too_small, mend
 from tests.refusals.stages import QuietAgent
 from tests.support.agents import a_command, an_agent, count_unsent, is_empty, publish_until_stored, read_sent

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from router.agents.topology import AgentTopology
-from router.delivery.api import JetStream
-from router.delivery.topology import Topology, create
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import Topology, create
 from tests.support.agents import a_command, an_agent, count_applied, is_empty
 from tests.support.broker import Broker
 from tests.support.counting_agent import SUBJECT

@@ -5,8 +5,8 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
 from router.operate.dead_letters import read_by_filter, replay
 from tests.support.router_streams import a_result, publish_result, read_usage, results_are_settled, store_assignment
 from tests.support.service import a_router, settings_for

@@ -5,7 +5,7 @@ from nats.aio.client import Client
 
 from router.config import Settings
 from router.decide.request_steps import RequestSearch, find_request_steps
-from router.delivery.api import JetStream, StoredMessage
+from router.delivery.wire.api import JetStream, StoredMessage
 from tests.support.cli import call_command_async
 from tests.support.delivery import connected
 from tests.support.router_streams import a_result, headers_of, publish_result, results_are_settled

@@ -11,9 +11,9 @@ import pytest
 from router import Agent, Client, Worker
 from router.config import load
 from router.core.errors import ConnectionStuck, NoRouter
-from router.delivery import stuck
-from router.delivery.first_connection import connect
-from router.delivery.reconnecting import ReconnectingClient
+from router.delivery.wire import stuck
+from router.delivery.wire.first_connection import connect
+from router.delivery.wire.reconnecting import ReconnectingClient
 from router.mailbox.inbox_process import InboxService
 from router.mailbox.relay_process import RelayService
 from router.sdk.bus import Bus

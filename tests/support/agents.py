@@ -21,7 +21,7 @@ from router.agents.store import Store
 from router.agents.topology import AgentTopology
 from router.contracts.alert import Alert
 from router.core.message import Message
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from tests.support.counting_agent import COUNTED, SUBJECT, CountingAgent
 from tests.support.delivery import connected
 from tests.support.kills import KilledProcess

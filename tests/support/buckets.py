@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
-from router.delivery.buckets.entries import BucketEntry
-from router.delivery.buckets.mirror import BucketMirror, skip_seeding
-from router.delivery.connection import Connection
-from router.delivery.shared_info import SharedInfo
-from router.delivery.topology import Topology, bucket, create
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.kv.entries import BucketEntry
+from router.delivery.kv.mirror import BucketMirror, skip_seeding
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.shared_info import SharedInfo
+from router.delivery.wire.topology import Topology, bucket, create
 from tests.support.delivery import connected
 from tests.support.waiting import until
 

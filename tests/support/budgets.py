@@ -11,7 +11,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from router.config import Settings
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from tests.support.cli import call_command
 from tests.support.delivery import connected
 from tests.support.paced_provider import make_headers

@@ -13,8 +13,8 @@ from router.bus.envelope_making import make_envelope
 from router.config import load
 from router.contracts.envelope import MessageEnvelope
 from router.core.errors import BrokerUnavailable
-from router.delivery.api import StoredMessage
-from router.delivery.stream_reader import open_reader
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.wire.api import StoredMessage
 from router.sdk.bus import Bus
 from tests.support.waiting import until
 

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Fault, Handler, Hold, Outcome
-from router.delivery.connection import Connection, OnRawMessage
-from router.delivery.consumer import Consumer, Deadlines
-from router.delivery.subscription import ACK, ConsumerOptions, Subscription
+from router.delivery.consume.consumer import Consumer, Deadlines
+from router.delivery.consume.subscription import ACK, ConsumerOptions, Subscription
+from router.delivery.wire.connection import Connection, OnRawMessage
 from tests.support.delivery import SORRY, WorkStreams, connected
 from tests.support.in_memory_consumer import InMemoryConsumer, InMemoryStep
 from tests.support.waiting import until

@@ -10,7 +10,7 @@ import orjson
 
 from router.config import Settings
 from router.console import ConsoleServer
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.shell.pages import PAGES as SPECS
 from tests.support.dead_letters import a_dead_letter, a_failed_message
 from tests.support.service import settings_for

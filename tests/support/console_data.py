@@ -18,9 +18,9 @@ from router.contracts.request import RouteRequest
 from router.core.clock import now_ms
 from router.core.ids import key
 from router.core.outcome import Fault
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
-from router.delivery.connection import head_of
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import head_of
 from router.extensions.model.entry import SUBJECT_PREFIXES
 from router.extensions.store import ExtensionStore
 from router.operate.violations.violation import ViolationEvent, violation_bytes, violation_subject

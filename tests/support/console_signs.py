@@ -9,7 +9,7 @@ import orjson
 from router.config import Settings
 from router.contracts.heartbeat import HEARTBEAT_SUBJECTS, MAX_INTERVAL_MS
 from router.core.clock import now_ms
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.policies.model.measurements.figures_record import (
     FiguresRecord,
     MinuteRecord,

@@ -48,8 +48,8 @@ class CountingAgent:
 async def serve(url: str, store: str, max_deliver: int) -> None:
     from router.agents.agent import AgentRuntime
     from router.agents.topology import AgentTopology
-    from router.delivery.api import JetStream
-    from router.delivery.first_connection import connect
+    from router.delivery.wire.api import JetStream
+    from router.delivery.wire.first_connection import connect
 
     connection = await connect({"servers": [url]})
     runtime = AgentRuntime(CountingAgent(), Path(store), AgentTopology(ack_wait=SHORT_S, sweep=SHORT_S, max_deliver=max_deliver))

@@ -8,9 +8,9 @@ import orjson
 from router.contracts.dead_letter import build_dead_letter
 from router.core.message import Effect, Message
 from router.core.outcome import Fault
-from router.delivery.api import JetStream, StoredMessage
-from router.delivery.storing import open_publisher
-from router.delivery.stream_reader import open_reader
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.publish.storing import open_publisher
+from router.delivery.wire.api import JetStream, StoredMessage
 from router.operate.dead_letters import ReplayReport, read_by_filter, read_by_sequence, replay
 from router.operate.dead_letters.journal import ReplayJournal, prove
 from router.operate.dead_letters.original import REPLAY_RUN

@@ -10,7 +10,7 @@ from typing import Any
 from nats.aio.client import Client
 
 from router.config import Settings, load
-from router.delivery.connection import Connection
+from router.delivery.wire.connection import Connection
 from tests.support.broker import Broker
 from tests.support.cli import call_command_async
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from router.delivery.topology import ConsumerSpec, StreamSpec
+from router.delivery.wire.topology import ConsumerSpec, StreamSpec
 from router.operate.doctor import ConsumerFacts, Facts, Finding, PartitionFacts, ServerFacts, StreamFacts, SyncMode, examine
 
 NOW = 1_000_000.0

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from router.core.errors import BrokerUnavailable
 from router.core.message import NO_HEADERS, Effect, Message
 from router.core.outcome import Dead, Outcome, PublishAck, Retry
-from router.delivery.processor import REFUSED_SUBJECT
-from router.delivery.redeliveries import ATTEMPTS_EXHAUSTED
-from router.delivery.settlement import PendingSettlement, decide_settlement, follow, give_up, outcome_of
-from router.delivery.subscription import Subscription
+from router.delivery.consume.processor import REFUSED_SUBJECT
+from router.delivery.consume.redeliveries import ATTEMPTS_EXHAUSTED
+from router.delivery.consume.settlement import PendingSettlement, decide_settlement, follow, give_up, outcome_of
+from router.delivery.consume.subscription import Subscription
 from tests.support.in_memory_durable import InMemoryDurable
 
 

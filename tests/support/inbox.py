@@ -18,12 +18,12 @@ from starlette.applications import Starlette
 
 from router.core.errors import Misconfigured
 from router.core.message import Message
-from router.delivery.advisories import ADVISORY_STREAM as ADVISORIES
-from router.delivery.advisories import advisories_stream
-from router.delivery.api import JetStream
-from router.delivery.consumer import Deadlines
-from router.delivery.first_connection import connect
-from router.delivery.topology import bucket
+from router.delivery.consume.advisories import ADVISORY_STREAM as ADVISORIES
+from router.delivery.consume.advisories import advisories_stream
+from router.delivery.consume.consumer import Deadlines
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
+from router.delivery.wire.topology import bucket
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.handling import HandlerResult, RemoteBreaker
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules

@@ -11,8 +11,8 @@ from types import MappingProxyType
 
 from router.config import load
 from router.core.crashpoints import crashpoint
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
 from router.mailbox.inbox.event import InboxEvent, read_event
 from router.mailbox.inbox.handling import HandlerResult
 from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
 from router.lake.source.broker import read_facts
 from router.lake.source.fetch import read_record_batches
 from router.lake.source.offset import SequenceRange

@@ -17,7 +17,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from router.core.clock import now_ms
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.lake.files import read_columns
 from router.lake.generate import Load, LoadPlan, Truth, fill
 from router.lake.jobs.ingest import IngestJob, start_ingest

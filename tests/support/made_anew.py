@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from router.core.errors import BrokerRefused
-from router.delivery import topology
-from router.delivery.api import JetStream
-from router.delivery.topology import StreamSpec, Topology
+from router.delivery.wire import topology
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import StreamSpec, Topology
 from tests.support.waiting import until
 
 STORE_NOT_CREATED = 10049  # JetStream's number

@@ -11,10 +11,10 @@ import psycopg
 from msgspec import Struct
 
 from router.core.errors import BrokerUnavailable
-from router.delivery.api import JetStream, StoredMessage
-from router.delivery.connection import Connection
-from router.delivery.first_connection import connect
-from router.delivery.stream_reader import open_reader
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.wire.api import JetStream, StoredMessage
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.first_connection import connect
 from router.mailbox.entities import OutboxEvent
 from router.mailbox.outbox.add import add, new_id
 from router.mailbox.outbox.config import RelayOptions

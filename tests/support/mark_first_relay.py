@@ -10,8 +10,8 @@ import signal
 
 from router.config import load
 from router.core.crashpoints import crashpoint
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
 from router.mailbox.entities import json_text
 from router.mailbox.outbox.repository import PostgresOutboxAdapter
 from router.mailbox.postgres import Database, DatabaseConfig

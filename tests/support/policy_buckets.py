@@ -6,8 +6,8 @@ import json
 from collections.abc import AsyncIterator
 
 from router.config import Settings
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.wire.api import JetStream
 from router.policies.live import LivePolicies
 from router.policies.model import PolicyTable
 from router.policies.store import PolicyStore

@@ -4,8 +4,8 @@ from typing import Any
 
 from router.budgets.model.prices import parse_price
 from router.budgets.prices.store import PriceStore
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.wire.api import JetStream
 from tests.support.delivery import connected
 from tests.support.service import Running
 from tests.support.waiting import until

@@ -10,8 +10,8 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router.contracts.provider_chunk import StreamChunk
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.wire.api import JetStream
 from router.extensions.store import ExtensionStore
 from router.sdk.providers import InvocationFailed
 from tests.support.delivery import connected

@@ -11,10 +11,10 @@ from nats.aio.client import Client
 from prometheus_client.parser import text_string_to_metric_families
 
 from router.config import load
-from router.delivery import topology
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
-from router.delivery.topology import Topology
+from router.delivery.wire import topology
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
+from router.delivery.wire.topology import Topology
 from router.mailbox.inbox_process import InboxService
 from router.mailbox.relay_process import RelayService
 from router.operate.dead_letters.original import REPLAY_RUN

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager, suppress
 from subprocess import PIPE
 from typing import Any, NoReturn
 
-from router.delivery.api import JetStream, StoredMessage
-from router.delivery.connection import Connection
-from router.delivery.first_connection import connect
-from router.delivery.topology import StreamSpec, Topology, bucket, create
+from router.delivery.wire.api import JetStream, StoredMessage
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.first_connection import connect
+from router.delivery.wire.topology import StreamSpec, Topology, bucket, create
 from router.sdk import ExecAssignment, StepResult, Worker, WorkerTopology
 from tests.support.cli import COMMAND, clean_environment
 from tests.support.waiting import until

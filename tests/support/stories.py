@@ -18,9 +18,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from router.config import Settings
 from router.core.ack_subject import parse_ack_subject
 from router.core.outcome import Handler
-from router.delivery import topology
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
+from router.delivery.wire import topology
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
 from router.serve import decide_subscription
 from router.serve.assembly import declare_topology
 from tests.support.made_anew import retry_while_removed

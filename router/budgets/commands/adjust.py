@@ -29,7 +29,7 @@ async def adjust(
     Example:  router budget adjust acme month --amount -5 --reason "test run, ticket 82"
     """
     from router.budgets.adjustments import correct_budget
-    from router.delivery.server_clock import ServerClock
+    from router.delivery.wire.server_clock import ServerClock
 
     check_currency(session, currency)
     asked = read_asked(session, tenant, amount, reason, command_id)

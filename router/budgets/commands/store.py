@@ -29,7 +29,7 @@ class SpentBudget(Struct, frozen=True):
 async def open_store(session: CommandSession) -> BudgetStore:
     """Open the store. Raises BrokerUnavailable."""
     from router.budgets.store import BudgetStore
-    from router.delivery.buckets.documents import DocumentBucket
+    from router.delivery.kv.documents import DocumentBucket
 
     return BudgetStore(DocumentBucket(await session.open_jetstream(), session.settings.buckets.budgets.name))
 
@@ -49,7 +49,7 @@ async def read_spent(session: CommandSession, stored: StoredBudget) -> SpentBudg
     """What is spent of it in the window that is now, by the server's clock. Raises BrokerUnavailable."""
     from router.budgets.model import expire_leases, find_window
     from router.budgets.spent_documents import SpentDocuments
-    from router.delivery.server_clock import ServerClock
+    from router.delivery.wire.server_clock import ServerClock
 
     jetstream = await session.open_jetstream()
     clock = ServerClock(jetstream, f"KV_{session.settings.buckets.budgets.name}")

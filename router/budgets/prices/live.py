@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from router.budgets.model.prices import PriceError, PriceList, PriceTable
 from router.budgets.prices.store import read_stored_prices
 from router.core.errors import BrokerUnavailable
-from router.delivery.api import JetStream
-from router.delivery.buckets.entries import BucketEntry
-from router.delivery.buckets.live_bucket import LiveBucket
-from router.delivery.shared_info import SharedInfo
+from router.delivery.kv.entries import BucketEntry
+from router.delivery.kv.live_bucket import LiveBucket
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.shared_info import SharedInfo
 from router.process.observability import events, logs
 
 log = logs.logger(__name__)

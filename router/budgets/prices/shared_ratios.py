@@ -31,9 +31,9 @@ from router.budgets.model.prices.text_count import KINDS
 from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady
 from router.core.errors import Conflict, Poison, RouterError
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
-from router.delivery.buckets.entries import BucketEntry
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.kv.entries import BucketEntry
+from router.delivery.wire.api import JetStream
 from router.process.observability import LogRateLimit, events, logs
 
 log = logs.logger(__name__)

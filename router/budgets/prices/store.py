@@ -21,8 +21,8 @@ from router.budgets.model.prices.price import format_time, name_price
 from router.contracts.version_record import VersionRecord, read_record
 from router.core import ids
 from router.core.errors import Poison, RouterError
-from router.delivery.buckets.entries import BucketEntry
-from router.delivery.buckets.versioned_store import MAX_AUTHOR, VersionedStore
+from router.delivery.kv.entries import BucketEntry
+from router.delivery.kv.versioned_store import MAX_AUTHOR, VersionedStore
 
 MAX_PRICE_BYTES = 64 * 1024
 MAX_TIMES = 64  # prices of one provider and model

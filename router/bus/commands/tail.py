@@ -15,7 +15,7 @@ from router.shell.formatting import format_bytes
 from router.shell.output import print_json_lines, printable
 
 if TYPE_CHECKING:
-    from router.delivery.api import StoredMessage
+    from router.delivery.wire.api import StoredMessage
 
 READ_BATCH = 256
 FIRST_MESSAGE_S = 1.0
@@ -36,7 +36,7 @@ async def tail(
     """
     if category not in ("events", "commands", "queries", "dlq"):
         raise typer.BadParameter("should be events, commands, queries or dlq", param_hint="CATEGORY")
-    from router.delivery.stream_reader import open_reader
+    from router.delivery.consume.stream_reader import open_reader
 
     prefix, jetstream = session.settings.bus.stream_prefix, await session.open_jetstream()
     stream, subject = f"{prefix}-{category}", f"{prefix}.{category}.{only}" if only is not None else None

@@ -15,7 +15,7 @@ from router.shell.option_values import read_bytes
 from router.shell.output import print_table
 
 if TYPE_CHECKING:
-    from router.delivery.topology import Difference, StreamSpec
+    from router.delivery.wire.topology import Difference, StreamSpec
 
 COLUMNS = ("stream", "subjects", "kept", "window", "state")
 
@@ -38,7 +38,7 @@ async def topology(
     """
     from router.bus.build_settings import build_bus_settings
     from router.bus.topology import declare_streams
-    from router.delivery import topology as delivery
+    from router.delivery.wire import topology as delivery
 
     wanted = declare_streams(build_bus_settings(session.settings))
     found = await (delivery.apply if apply else delivery.compare)(await session.open_jetstream(), wanted)

@@ -6,8 +6,8 @@ from router.bus.processed.port import StoreUnavailable, Write, refuse_to_write
 from router.core.errors import BrokerRefused
 from router.core.ids import bucket_prefix
 from router.core.ids import key as key_of
-from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream
-from router.delivery.topology import Topology, bucket, create
+from router.delivery.wire.api import WRONG_LAST_SEQUENCE, JetStream
+from router.delivery.wire.topology import Topology, bucket, create
 
 CREATE = {"Nats-Expected-Last-Subject-Sequence": "0"}
 

@@ -18,7 +18,7 @@ from router.cli.demo.recorder import SEEN_WITHIN_S, MessageRecorder, record_mess
 from router.cli.demo.requests import Counters, DemoCall, DemoRequest
 from router.cli.demo.round_trip import DemoSubjects
 from router.config import Settings, load
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.operate.dead_letters import (
     DeadLetter,
     DeadLetterFilter,

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from router.contracts.headers import MESSAGE_ID
 from router.core.errors import Unanswered
-from router.delivery.connection import Connection
+from router.delivery.wire.connection import Connection
 
 SEEN_WITHIN_S = 30.0  # on a busy machine
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 import orjson
 
 from router.core.errors import RouterError
-from router.delivery.connection import Connection
+from router.delivery.wire.connection import Connection
 from router.extensions.commands.health import HEALTH_SUBJECT
 from router.operate.admin.broadcast import request_one
 from router.sdk.connect import open_connection

@@ -23,10 +23,10 @@ from router.contracts.alert import INFO, WARNING, Alert
 from router.core.clock import Clock, steady
 from router.core.errors import Conflict, RouterError
 from router.decide.partitions.partition_lease import PartitionLease, lease_bytes, lease_key, read_lease, standby_key
-from router.delivery.api import JetStream
-from router.delivery.buckets.entries import BucketEntry, DeletedKey
-from router.delivery.buckets.lease import LeaseBucket, LeaseWatch
-from router.delivery.connection import Connection
+from router.delivery.kv.entries import BucketEntry, DeletedKey
+from router.delivery.kv.lease import LeaseBucket, LeaseWatch
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import Connection
 from router.operate.alerts import Alerts
 from router.process.observability import LogRateLimit, events, logs
 

@@ -15,9 +15,9 @@ from router.contracts.alert import CRITICAL, INFO, Alert
 from router.core.backoff import spread
 from router.core.errors import BrokerRefused, PermissionDenied, RouterError
 from router.decide.partitions.partition_lease import lease_key
-from router.delivery.api import JetStream, Json
-from router.delivery.buckets.documents import DocumentBucket
-from router.delivery.shared_info import SharedAnswer, SharedInfo
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.wire.api import JetStream, Json
+from router.delivery.wire.shared_info import SharedAnswer, SharedInfo
 from router.operate.alerts import Alerts
 from router.operate.topology.partitions import list_partitions, partition_stream
 from router.process.observability import Metrics, events, logs

@@ -14,7 +14,7 @@ from router.shell.option_values import read_object, read_text_payload
 from router.shell.output import print_table
 
 if TYPE_CHECKING:
-    from router.delivery.connection import Connection
+    from router.delivery.wire.connection import Connection
     from router.sdk.extension.contract import ContractCase, Reaction
 
 COLUMNS = ("check", "verdict", "why")

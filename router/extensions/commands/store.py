@@ -17,7 +17,7 @@ Author = Annotated[str | None, typer.Option(help="The author, for the history. D
 
 async def open_store(session: CommandSession) -> ExtensionStore:
     """Open the registry. Raises BrokerUnavailable."""
-    from router.delivery.buckets.documents import DocumentBucket
+    from router.delivery.kv.documents import DocumentBucket
     from router.extensions.store import ExtensionStore
 
     return ExtensionStore(DocumentBucket(await session.open_jetstream(), session.settings.buckets.extensions.name))

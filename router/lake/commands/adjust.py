@@ -93,7 +93,7 @@ def _check(reference: UsageReference) -> None:
 async def _correct_period(session: CommandSession, asked: Asked, period: str, provider: str | None, policy: str | None) -> Correction:
     from router.budgets.adjustments import correct_period, read_period
     from router.core import ids
-    from router.delivery.server_clock import ServerClock
+    from router.delivery.wire.server_clock import ServerClock
 
     if provider is None or not ids.is_scoped(provider):
         raise typer.BadParameter("--period takes --provider, a provider's name: whose cost it is")

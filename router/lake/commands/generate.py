@@ -14,7 +14,7 @@ from router.shell.output import build_grid, open_console, show_progress
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.delivery.api import JetStream
+    from router.delivery.wire.api import JetStream
     from router.lake.generate import FillResult, Load
 
 Events = Annotated[int, typer.Option(metavar="N", help="Messages, whatever their kind.", min=1)]
@@ -81,7 +81,7 @@ async def generate(
 
 async def _make_missing(jetstream: JetStream, settings: Settings, stream: str) -> None:
     """Create the stream as a router would: a trial may run before any router."""
-    from router.delivery.topology import Topology, create
+    from router.delivery.wire.topology import Topology, create
     from router.operate.topology.declared_topology import declare_topology
 
     if await jetstream.stream(stream) is None:

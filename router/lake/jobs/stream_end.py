@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.core.errors import RouterError
-from router.delivery.api import nanos
+from router.delivery.wire.api import nanos
 from router.lake.source.broker import Broker, fetch_facts
 from router.lake.source.offset import NANOS_PER_S, StreamState
 from router.lake.source.options import SourceOptions

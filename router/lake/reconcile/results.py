@@ -28,7 +28,7 @@ from router.contracts.result import ExecResult, read_result
 from router.contracts.usage import INVOKED_TYPE, STREAMED_TYPE, assignment_identity, identity_of
 from router.contracts.worker import WorkerMessageLimits
 from router.core.message import Message
-from router.delivery.api import nanos
+from router.delivery.wire.api import nanos
 from router.lake.files import read_files
 from router.lake.reconcile.checks import ReconcileCheck, name_first
 from router.lake.reconcile.shuffle import Sent, compare_rows, encode_table, hash_groups, send_again, send_rows, split_rows

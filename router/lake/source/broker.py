@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from router.core.errors import Misconfigured, NoLeader
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
-from router.delivery.quorum import require_quorum
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
+from router.delivery.wire.quorum import require_quorum
 from router.lake.source.offset import StreamState, parse_facts
 from router.lake.source.options import SourceOptions
 

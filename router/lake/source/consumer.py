@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from router.core.errors import BrokerRefused, BrokerUnavailable
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.lake.source.errors import Interrupted
 from router.lake.source.positions import DeliveryPositions, parse_position, parse_positions
 from router.lake.source.rows import DeliveryBuffer

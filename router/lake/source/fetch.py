@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from router.core.errors import BrokerRefused, BrokerUnavailable
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.lake.source.broker import Broker, fetch_facts
 from router.lake.source.consumer import READ_SILENCE_S, EphemeralConsumer
 from router.lake.source.errors import Interrupted

@@ -12,7 +12,7 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from router.delivery.frame_parser import parse_head
+from router.delivery.wire.frame_parser import parse_head
 
 _VALUE = "[!-~]+(?: [!-~]+)*"  # a value that a parser of headers neither trims nor decodes
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from router.contracts.dead_letter_writer import DeadLetterWriter
 from router.core.message import Effect, Message
 from router.core.outcome import Fault
-from router.delivery.topology import StreamSpec
+from router.delivery.wire.topology import StreamSpec
 from router.mailbox.inbox.event import message_id_of
 
 _OWN_FIELDS = 256  # bytes that the event's four names and values add to a dead letter, its subject and reason apart

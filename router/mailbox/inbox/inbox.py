@@ -18,11 +18,11 @@ from functools import partial
 
 from router.core.errors import Misconfigured
 from router.core.outcome import Handler as Handle
-from router.delivery import topology
-from router.delivery.api import JetStream
-from router.delivery.consumer import Consumer, Deadlines
-from router.delivery.subscription import SILENT, ConsumerOptions, Subscription
-from router.delivery.topology import ConsumerSpec, Topology
+from router.delivery.consume.consumer import Consumer, Deadlines
+from router.delivery.consume.subscription import SILENT, ConsumerOptions, Subscription
+from router.delivery.wire import topology
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import ConsumerSpec, Topology
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
 from router.mailbox.inbox.consumer import InboxConsumer
 from router.mailbox.inbox.dead_letters import InboxDeadLetters

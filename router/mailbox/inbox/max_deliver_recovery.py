@@ -22,8 +22,8 @@ from router.core import ids
 from router.core.deferred import Deferred
 from router.core.message import Effect, Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, Done, Fault, Hold, Outcome, PublishAck, Retry
-from router.delivery.advisories import read_stranded
-from router.delivery.api import JetStream, StoredMessage, nanos
+from router.delivery.consume.advisories import read_stranded
+from router.delivery.wire.api import JetStream, StoredMessage, nanos
 from router.mailbox.entities import InboxMessage
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 from router.mailbox.inbox.adapter import PostgresInboxAdapter

@@ -16,12 +16,12 @@ import orjson
 from router.core.ack_subject import parse_ack_subject
 from router.core.errors import BrokerUnavailable
 from router.core.message import NO_HEADERS, Message
-from router.delivery.api import JetStream
-from router.delivery.frame_parser import Headers
-from router.delivery.pull import OF_BYTES, SPREAD_BYTES
-from router.delivery.settlement import nak
-from router.delivery.stream_reader import MAX_BATCH_BYTES
-from router.delivery.subscription import ACK
+from router.delivery.consume.pull import OF_BYTES, SPREAD_BYTES
+from router.delivery.consume.settlement import nak
+from router.delivery.consume.stream_reader import MAX_BATCH_BYTES
+from router.delivery.consume.subscription import ACK
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.frame_parser import Headers
 
 ACK_TIMEOUT_S = 5.0
 NO_MORE = ("404", "408")

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from router.core.message import Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Dead, Done, Outcome, Retry
-from router.delivery.logging_observer import LoggingObserver
+from router.delivery.consume.logging_observer import LoggingObserver
 from router.mailbox.inbox.event import message_id_of
 from router.mailbox.inbox.max_deliver_recovery import PROCESSED, STRANDED
 from router.mailbox.inbox.process import build_dead_mark

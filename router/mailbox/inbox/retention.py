@@ -14,8 +14,8 @@ from typing import Final
 from msgspec import Struct
 
 from router.core.errors import RouterError
-from router.delivery.api import JetStream
-from router.delivery.topology import NANOS_PER_S
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import NANOS_PER_S
 from router.mailbox.postgres import Database
 from router.process.observability import events, logs
 

@@ -10,9 +10,9 @@ from msgspec import Struct
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.core import ids
 from router.core.errors import Misconfigured
-from router.delivery.advisories import ADVISORY_STREAM, advisory_subject
-from router.delivery.subscription import ConsumerOptions
-from router.delivery.topology import ConsumerSpec, StreamSpec, Topology
+from router.delivery.consume.advisories import ADVISORY_STREAM, advisory_subject
+from router.delivery.consume.subscription import ConsumerOptions
+from router.delivery.wire.topology import ConsumerSpec, StreamSpec, Topology
 from router.mailbox.inbox.dead_letters import letters_stream
 
 

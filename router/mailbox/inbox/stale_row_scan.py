@@ -23,10 +23,10 @@ from msgspec import Struct
 from router.core import ids
 from router.core.errors import BrokerRefused, BrokerUnavailable, RouterError
 from router.core.outcome import Done
-from router.delivery.acked_publisher import AckedPublisher, NotPublished
-from router.delivery.api import JetStream, StoredMessage
-from router.delivery.storing import open_publisher
-from router.delivery.stream_reader import open_reader
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished
+from router.delivery.publish.storing import open_publisher
+from router.delivery.wire.api import JetStream, StoredMessage
 from router.mailbox.entities import InboxMessage
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
 from router.mailbox.inbox.event import message_id_of

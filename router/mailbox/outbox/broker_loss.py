@@ -20,7 +20,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.mailbox.postgres import Database, Session
 
 ACK_ROWS_PER_QUERY = 20

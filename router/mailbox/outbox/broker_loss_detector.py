@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from router.core.clock import steady
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.mailbox.outbox.broker_loss import reset_lost_rows
 from router.mailbox.outbox.relay_batch import RelayReport
 from router.mailbox.postgres import Database

@@ -21,7 +21,7 @@ from msgspec import Struct, field
 
 from router.core.clock import Clock, steady
 from router.core.errors import RouterError
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.mailbox.outbox.broker_loss import SELECT_NEWEST, PublishAckRow, StreamSnapshot, read_stream_snapshot, reset_rows
 from router.mailbox.outbox.missing import find_missing
 from router.mailbox.postgres import Database

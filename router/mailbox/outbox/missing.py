@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from router.delivery.api import JetStream
-from router.delivery.stream_reader import open_reader
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.wire.api import JetStream
 from router.mailbox.outbox.broker_loss import StreamSnapshot, is_at
 
 GAP: Final = 10  # other messages between two neighbours: reading over them is cheaper than a request for each side

@@ -21,11 +21,11 @@ from router.core.errors import Poison
 from router.core.ids import subject_matcher
 from router.core.message import Effect
 from router.core.outcome import PublishAck
-from router.delivery.acked_publisher import AckedPublisher, NotPublished
-from router.delivery.api import JetStream
-from router.delivery.atomic_publisher import BATCHES_NOT_ENABLED, AtomicPublisher
-from router.delivery.publish_faults import NO_STREAM, SEALED, SERVER_CODES, STORAGE_FULL_CODES, TOO_LARGE_CODES
-from router.delivery.storing import open_publisher
+from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished
+from router.delivery.publish.atomic_publisher import BATCHES_NOT_ENABLED, AtomicPublisher
+from router.delivery.publish.storing import open_publisher
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.publish_faults import NO_STREAM, SEALED, SERVER_CODES, STORAGE_FULL_CODES, TOO_LARGE_CODES
 
 MSG_ID = "Nats-Msg-Id"
 AWAY = SERVER_CODES | STORAGE_FULL_CODES | {NO_STREAM, SEALED}  # these pass, or an operator ends them

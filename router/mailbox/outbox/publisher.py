@@ -21,8 +21,8 @@ from collections.abc import Callable
 from router.core.clock import steady
 from router.core.crashpoints import crashpoint
 from router.core.errors import BrokerRefused, Misconfigured, RouterError, Transient
-from router.delivery.api import JetStream
-from router.delivery.quorum import CutOffWatch
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.quorum import CutOffWatch
 from router.mailbox.errors import DatabaseRefused
 from router.mailbox.outbox.add import CHANNEL
 from router.mailbox.outbox.broker_loss_detector import BrokerLossDetector, Restore

@@ -17,7 +17,7 @@ from nats.aio.msg import Msg
 from pydantic import SecretStr
 
 from router.core.errors import NoRouter, Poison, Unanswered
-from router.delivery.connection import Connection, head_of
+from router.delivery.wire.connection import Connection, head_of
 from router.operate.admin.request_guard import API_KEY
 
 PING = "$SRV.PING.router-admin"

@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from router.delivery.connection import Connection, head_of
-from router.delivery.frame_parser import Headers
+from router.delivery.wire.connection import Connection, head_of
+from router.delivery.wire.frame_parser import Headers
 from router.operate.admin.proof import PROOF, Proofs
 from router.operate.admin.service import Answer
 

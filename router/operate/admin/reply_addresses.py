@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from router.config import Settings
-from router.delivery.connection import Connection
-from router.delivery.request_server import ReplyAddresses
+from router.delivery.wire.calls.request_server import ReplyAddresses
+from router.delivery.wire.connection import Connection
 from router.process.observability import LogRateLimit, Metrics, events, logs
 
 log = logs.logger(__name__)

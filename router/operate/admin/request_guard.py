@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.contracts.malformed import Malformed
 from router.contracts.raw_json import read_around_payload
-from router.delivery.request_server import ReplyAddresses
+from router.delivery.wire.calls.request_server import ReplyAddresses
 from router.operate.admin.key_guesses import KeyGuesses
 from router.operate.admin.proof import PROOF, Proofs
 from router.operate.admin.request_fields import RequestFields

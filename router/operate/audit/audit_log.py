@@ -5,8 +5,8 @@ from __future__ import annotations
 from urllib.parse import unquote
 
 from router.config import Settings
-from router.delivery.api import JetStream
 from router.delivery.settings import NatsConfig
+from router.delivery.wire.api import JetStream
 from router.operate.audit import AuditLog, AuditWriter
 from router.operate.topology.declared_topology import declare_audit_stream
 

@@ -13,8 +13,8 @@ from msgspec.structs import asdict
 
 from router.core.clock import wall
 from router.core.errors import BrokerUnavailable
-from router.delivery.api import JetStream
-from router.delivery.topology import StreamSpec, Topology, create
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import StreamSpec, Topology, create
 from router.operate.audit.audit_event import AuditEvent, OperatorWrite, audit_bytes, audit_subject
 
 

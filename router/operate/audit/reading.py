@@ -8,8 +8,8 @@ from datetime import datetime
 from msgspec import Struct
 
 from router.contracts.malformed import Malformed
-from router.delivery.api import JetStream, StoredMessage
-from router.delivery.stream_reader import read_since
+from router.delivery.consume.stream_reader import read_since
+from router.delivery.wire.api import JetStream, StoredMessage
 from router.operate.audit.audit_event import AuditEvent, read_audit_event
 
 

@@ -13,8 +13,8 @@ from router.shell.command_frame import CommandSession, command
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.delivery.api import JetStream
-    from router.delivery.topology import ConsumerSpec, Topology
+    from router.delivery.wire.api import JetStream
+    from router.delivery.wire.topology import ConsumerSpec, Topology
 
 Domain = Annotated[
     str | None, typer.Option("--domain", metavar="NAME", help="Every stream and bucket of a router in this JetStream domain.")
@@ -41,8 +41,8 @@ async def build_mirrors(session: CommandSession, domain: str | None) -> Topology
 
     Raises as `JetStream.ask`: the domain gives no answer. The other account is in deploy/nats/accounts.conf.
     """
-    from router.delivery.api import JetStream
-    from router.delivery.topology import MirrorSpec, Topology
+    from router.delivery.wire.api import JetStream
+    from router.delivery.wire.topology import MirrorSpec, Topology
     from router.operate.recovery import declare_mirrors
     from router.operate.recovery.recovery_order import find_in_order
 
@@ -64,7 +64,7 @@ async def source(session: CommandSession, domain: OtherDomain) -> None:
 
     Example:  router topology source leaf
     """
-    from router.delivery.topology import Topology, apply
+    from router.delivery.wire.topology import Topology, apply
     from router.operate.recovery import add_source, declare_mirror
 
     settings, jetstream = session.settings, await session.open_jetstream()

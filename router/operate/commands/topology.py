@@ -17,7 +17,7 @@ from router.shell.output import print_json
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.delivery.topology import Difference, Topology
+    from router.delivery.wire.topology import Difference, Topology
 
 Workers = Annotated[
     list[str] | None, typer.Option("--worker", metavar="DURABLE", help="Also a durable that workers share; may be given again.")
@@ -44,7 +44,7 @@ async def plan(session: CommandSession, worker: Workers = None) -> int:
 
     Example:  router topology plan
     """
-    from router.delivery.topology import compare
+    from router.delivery.wire.topology import compare
 
     differences = await compare(await session.open_jetstream(), _declare(session.settings, worker or ()))
     columns = ("", "name", "state", "declared / on the server")
@@ -139,7 +139,7 @@ async def _find_shortage(session: CommandSession, wanted: Topology, monitors: Se
 
 async def _bring_about(session: CommandSession, wanted: Topology, otherwise: str, *, audited_as: str | None = None) -> None:
     """Apply, and print what was done, also where a later part fails: what was made stands."""
-    from router.delivery.topology import apply as bring_about
+    from router.delivery.wire.topology import apply as bring_about
 
     done: list[Difference] = []
     try:
@@ -167,7 +167,7 @@ async def _tell(session: CommandSession, done: Sequence[Difference], otherwise: 
 
 def _declare(settings: Settings, workers: Sequence[str]) -> Topology:
     """Return the topology that the router declares, with the durables of these workers."""
-    from router.delivery.topology import Topology
+    from router.delivery.wire.topology import Topology
     from router.sdk.worker import worker_durable
     from router.serve.assembly import declare_topology
 

@@ -15,7 +15,7 @@ from router.shell.formatting import format_time
 from router.shell.output import build_grid, build_heading, open_console, print_json_lines, printable
 
 if TYPE_CHECKING:
-    from router.delivery.api import JetStream, StoredMessage
+    from router.delivery.wire.api import JetStream, StoredMessage
     from router.operate.violations import StoredViolation, ViolationFilter, ViolationGroup
 
 DEFAULT_BY = "tenant,subject,rule"

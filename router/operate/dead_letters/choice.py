@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.operate.dead_letters.listing import NO_FILTER, DeadLetterFilter
 from router.operate.dead_letters.selection import SELECTION_PAGE, DeadLetterBatch, read_by_filter, read_by_sequence
 

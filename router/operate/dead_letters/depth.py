@@ -21,9 +21,9 @@ from router.contracts.dead_letter import DEFAULT_SUBJECT_PATTERN
 from router.core.backoff import spread
 from router.core.errors import RouterError
 from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED
-from router.delivery.api import JetStream, StoredMessage
-from router.delivery.shared_info import SharedInfo
-from router.delivery.stream_reader import open_reader
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.wire.api import JetStream, StoredMessage
+from router.delivery.wire.shared_info import SharedInfo
 from router.operate.dead_letters.parse import UNREADABLE, WORKERS_SUBJECTS
 from router.process.observability.instruments import Gauge
 

@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 
 from router.core.errors import BrokerRefused, BrokerUnavailable
-from router.delivery.api import JetStream
-from router.delivery.frame_parser import Headers
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.frame_parser import Headers
 from router.operate.dead_letters.selection import DeadLetterBatch
 
 Progress = Callable[[int, int], None]  # dead letters looked at, of how many

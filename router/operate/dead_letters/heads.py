@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from router.core.ack_subject import parse_ack_subject
-from router.delivery.api import JetStream, StoredMessage
-from router.delivery.frame_parser import parse_head
-from router.delivery.stream_reader import RawMessage, RawReader, format_stored_time
+from router.delivery.consume.stream_reader import RawMessage, RawReader, format_stored_time
+from router.delivery.wire.api import JetStream, StoredMessage
+from router.delivery.wire.frame_parser import parse_head
 from router.operate.dead_letters.listing import NO_FILTER, DeadLetterFilter
 from router.operate.dead_letters.parse import UNREADABLE, WORKERS_SUBJECTS, instant, parse
 

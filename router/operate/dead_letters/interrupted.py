@@ -13,8 +13,8 @@ import re
 from collections.abc import AsyncIterator, Collection, Sequence
 
 from router.core.errors import RouterError
-from router.delivery.api import JetStream, Json, StoredMessage, nanos
-from router.delivery.stream_reader import open_reader
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.wire.api import JetStream, Json, StoredMessage, nanos
 from router.operate.dead_letters.discard import remove
 from router.operate.dead_letters.journal import JournalEntry, prove
 from router.operate.dead_letters.original import REPLAY_RUN

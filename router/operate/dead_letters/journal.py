@@ -29,10 +29,10 @@ from msgspec.structs import replace
 from router.core.errors import BrokerUnavailable, RouterError
 from router.core.ids import bucket_prefix
 from router.core.message import Effect
-from router.delivery.acked_publisher import AckedPublisher, NotPublished
-from router.delivery.api import WRONG_LAST_SEQUENCE, JetStream, Json, StoredMessage, nanos
-from router.delivery.frame_parser import Headers
-from router.delivery.topology import StreamSpec, Topology, bucket, create
+from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished
+from router.delivery.wire.api import WRONG_LAST_SEQUENCE, JetStream, Json, StoredMessage, nanos
+from router.delivery.wire.frame_parser import Headers
+from router.delivery.wire.topology import StreamSpec, Topology, bucket, create
 
 KEY = "run"
 JOURNAL_TIMEOUT_S = 2.0

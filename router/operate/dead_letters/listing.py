@@ -14,7 +14,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from router.core.ids import subject_matcher
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.operate.dead_letters.parse import DeadLetter, parse
 
 LISTING_PAGE = 64

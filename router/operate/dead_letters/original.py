@@ -24,7 +24,7 @@ from router.core.errors import Poison
 from router.core.masking import MASK
 from router.core.message import Effect
 from router.core.repeated_headers import keep_headers, replace_headers
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.operate.dead_letters.parse import UNREADABLE, WORKERS_SUBJECTS, DeadLetter
 from router.operate.topology.partitions import is_stored_as
 

@@ -22,7 +22,7 @@ from router.contracts.unread_report import UNREAD_SUBJECT, find_report
 from router.contracts.worker import read_body
 from router.core.outcome import PROCESSING_ERROR
 from router.core.repeated_headers import read_headers
-from router.delivery.api import StoredMessage
+from router.delivery.wire.api import StoredMessage
 
 WORKERS_SUBJECT = "caf.exec.dlq.v1"
 WORKERS_SUBJECTS = (WORKERS_SUBJECT, UNREAD_SUBJECT)

@@ -21,10 +21,10 @@ from msgspec import Struct
 
 from router.core.crashpoints import crashpoint_sent
 from router.core.message import Effect
-from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishAcks
-from router.delivery.api import JetStream
-from router.delivery.encoded_headers import head_with_id
-from router.delivery.stream_reader import StreamReader, open_reader
+from router.delivery.consume.stream_reader import StreamReader, open_reader
+from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished, PublishAcks
+from router.delivery.publish.encoded_headers import head_with_id
+from router.delivery.wire.api import JetStream
 from router.operate.dead_letters.selection import SELECTION_PAGE
 from router.operate.topology.partitions import list_partition_streams
 

@@ -29,8 +29,8 @@ from msgspec.structs import replace
 from router.core.crashpoints import crashpoint
 from router.core.message import Effect
 from router.core.repeated_headers import replace_headers
-from router.delivery.api import JetStream
-from router.delivery.storing import open_publisher
+from router.delivery.publish.storing import open_publisher
+from router.delivery.wire.api import JetStream
 from router.operate.dead_letters.discard import Progress, remove
 from router.operate.dead_letters.interrupted import finish, read_letter_sequence
 from router.operate.dead_letters.journal import ReplayJournal, prove

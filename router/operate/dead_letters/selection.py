@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Sequence
 
 from msgspec import Struct
 
-from router.delivery.api import JetStream
-from router.delivery.stream_reader import open_reader
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.wire.api import JetStream
 from router.operate.dead_letters.listing import NO_FILTER, DeadLetterFilter
 from router.operate.dead_letters.parse import DeadLetter, parse
 

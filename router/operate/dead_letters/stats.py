@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from msgspec import Struct
 
 from router.core.ack_subject import parse_ack_subject
-from router.delivery.stream_reader import format_stored_time
+from router.delivery.consume.stream_reader import format_stored_time
 from router.operate.dead_letters.heads import DeadLetterHead
 
 Kind = tuple[str, ...]

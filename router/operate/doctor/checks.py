@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from router.delivery.topology import IRREVERSIBLE, MISSING, PAUSED, WIDENED
+from router.delivery.wire.topology import IRREVERSIBLE, MISSING, PAUSED, WIDENED
 from router.operate.doctor.backlog import consumer_distance, consumer_lag
 from router.operate.doctor.capacity import hours_until_full
 from router.operate.doctor.cluster import followers, leaders, lost_server, quorum

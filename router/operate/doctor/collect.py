@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from router.core.clock import wall
 from router.core.errors import BrokerRefused, BrokerUnavailable, NoLeader, PermissionDenied
-from router.delivery.api import JetStream, Json, StoredMessage
-from router.delivery.server_pause import describe_pause
-from router.delivery.topology import NANOS_PER_S, ConsumerSpec, StreamSpec, Topology, compare
+from router.delivery.wire.api import JetStream, Json, StoredMessage
+from router.delivery.wire.server_pause import describe_pause
+from router.delivery.wire.topology import NANOS_PER_S, ConsumerSpec, StreamSpec, Topology, compare
 from router.operate.doctor.collect_partitions import PartitionedSubject, list_partition_facts
 from router.operate.doctor.facts import AccountCount, ConsumerFacts, Facts, Origin, ServerFacts, StreamFacts, ViolationFacts
 from router.operate.doctor.monitor import ServerStates, find_sync_mode, read_group, read_servers, read_storage

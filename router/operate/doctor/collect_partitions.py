@@ -7,7 +7,7 @@ from msgspec import Struct
 from router.core.errors import BrokerRefused
 from router.core.ids import bucket_prefix
 from router.decide.partitions.partition_lease import lease_key, read_lease, standby_key
-from router.delivery.api import STREAM_NOT_FOUND, JetStream, StoredMessage, nanos
+from router.delivery.wire.api import STREAM_NOT_FOUND, JetStream, StoredMessage, nanos
 from router.operate.doctor.facts import PartitionFacts
 from router.operate.topology.partitions import list_partitions, partition_stream
 

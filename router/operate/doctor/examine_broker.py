@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from router.config import Settings
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.mailbox.inbox_rules import examine_inbox
 from router.operate.doctor import Finding, PartitionedSubject, ViolationFacts, collect, examine
 from router.operate.topology.declared_topology import declare_topology

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from router.delivery.topology import ConsumerSpec, Difference, StreamSpec
+from router.delivery.wire.topology import ConsumerSpec, Difference, StreamSpec
 
 
 class SyncMode(Struct, frozen=True):

@@ -14,8 +14,8 @@ import orjson
 from msgspec import Struct
 
 from router.core.errors import BrokerUnavailable, Misconfigured, RouterError
-from router.delivery.api import JetStream, Json
-from router.delivery.topology import NANOS_PER_S
+from router.delivery.wire.api import JetStream, Json
+from router.delivery.wire.topology import NANOS_PER_S
 from router.operate.doctor.facts import Follower, RaftGroup, ServerStorage, SyncMode
 
 MONITOR_TIMEOUT_S = 2.0

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from router.config import describe
-from router.delivery.topology import Difference, StreamSpec, compare
+from router.delivery.wire.topology import Difference, StreamSpec, compare
 from router.operate.doctor.examine_broker import examine_broker
 from router.serve.assembly import declare_topology
 from router.shell.page_data import Page, PageParams, Sources, build_command

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from router.core.errors import NotFound, RouterError
 from router.core.whole_files import create_private
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.operate.recovery.manifest import Manifest, SavedStream, write_manifest
 from router.operate.recovery.snapshot import take_snapshot
 

@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from secrets import token_hex
 
 from router.core.errors import NotFound
-from router.delivery.api import JetStream, Json, nanos
-from router.delivery.topology import NANOS_PER_S, ConsumerSpec, StreamSpec
+from router.delivery.wire.api import JetStream, Json, nanos
+from router.delivery.wire.topology import NANOS_PER_S, ConsumerSpec, StreamSpec
 
 LOOK_BACK = timedelta(minutes=10)  # what was in flight at the lost place is younger than that, unless it waited for a full stream
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from router.contracts.codec import UNREADABLE_ERRORS
 from router.core.errors import RouterError
 from router.core.whole_files import replace_file
-from router.delivery.api import Json
+from router.delivery.wire.api import Json
 
 MANIFEST = "manifest.json"
 FORMAT = 1

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from router.core.errors import NotFound
-from router.delivery.api import JetStream, Json
-from router.delivery.topology import MirrorSpec, StreamSpec, Topology
+from router.delivery.wire.api import JetStream, Json
+from router.delivery.wire.topology import MirrorSpec, StreamSpec, Topology
 
 
 class DomainMirrorSpec(MirrorSpec, frozen=True, kw_only=True):

@@ -17,8 +17,8 @@ import nats.errors
 from msgspec import Struct
 
 from router.core.errors import PermissionDenied, RouterError
-from router.delivery.api import JetStream, Json
-from router.delivery.topology import StreamSpec
+from router.delivery.wire.api import JetStream, Json
+from router.delivery.wire.topology import StreamSpec
 from router.operate.recovery.durables import PROMOTED_SINCE
 from router.operate.recovery.windows import widen
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from router.config import DECIDE, Settings, select_partition
 from router.core.errors import NotFound
-from router.delivery.api import JetStream
-from router.delivery.topology import StreamSpec, Topology
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import StreamSpec, Topology
 from router.operate.dead_letters.journal import journal_bucket
 from router.operate.topology.declared_topology import declare_partitions, declare_topology
 from router.operate.topology.partitions import list_partitions, list_promotable_partitions

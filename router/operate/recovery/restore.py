@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from router.delivery.api import JetStream, Json
+from router.delivery.wire.api import JetStream, Json
 from router.operate.recovery.backup import TargetInUse
 from router.operate.recovery.manifest import Manifest, SavedStream, read_chunks, verify_files
 from router.operate.recovery.snapshot import Snapshot, restore_snapshot

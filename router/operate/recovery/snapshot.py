@@ -18,8 +18,8 @@ import orjson
 from msgspec import Struct
 
 from router.core.errors import BrokerRefused, BrokerUnavailable
-from router.delivery.api import JetStream, Json
-from router.delivery.frame_parser import Headers
+from router.delivery.wire.api import JetStream, Json
+from router.delivery.wire.frame_parser import Headers
 from router.operate.recovery.waiting import WORK_S, wait_for_work
 
 CHUNK_BYTES = 128 * 1024

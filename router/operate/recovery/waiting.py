@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from router.core.errors import BrokerUnavailable
-from router.delivery.connection import Connection
+from router.delivery.wire.connection import Connection
 
 WORK_S = 3600.0  # 700 GB at 200 MB a second; what takes longer was lost: the stream's leader died, and our connection is to another server
 LOOK_S = 1.0

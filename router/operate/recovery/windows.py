@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from router.delivery.api import Json
-from router.delivery.topology import NANOS_PER_S, WIDENED_WINDOW
+from router.delivery.wire.api import Json
+from router.delivery.wire.topology import NANOS_PER_S, WIDENED_WINDOW
 
 SLACK = timedelta(hours=1)  # for the restart, and for what waits to be handled again
 

@@ -20,8 +20,8 @@ from router.config import (
 )
 from router.contracts import usage
 from router.contracts.dead_letter import WORKER_DEAD_LETTER_SUBJECTS, dead_letter_subject
-from router.delivery.advisories import ALL_ADVISORIES
-from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket
+from router.delivery.consume.advisories import ALL_ADVISORIES
+from router.delivery.wire.topology import ConsumerSpec, StreamSpec, Topology, bucket
 from router.operate.audit.audit_event import ALL_AUDIT_EVENTS
 from router.operate.violations.violation import ALL_VIOLATIONS
 

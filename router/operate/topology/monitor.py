@@ -22,11 +22,11 @@ from typing import Protocol
 from router.contracts.alert import CRITICAL, Alert
 from router.core.backoff import spread
 from router.core.errors import BrokerRefused, Misconfigured, NoLeader, QuorumLost, RouterError
-from router.delivery import topology
-from router.delivery.api import JetStream, Json
-from router.delivery.quorum import require_quorum
-from router.delivery.shared_info import RecentInfo, SharedInfo
-from router.delivery.topology import ConsumerSpec, Difference, Topology
+from router.delivery.wire import topology
+from router.delivery.wire.api import JetStream, Json
+from router.delivery.wire.quorum import require_quorum
+from router.delivery.wire.shared_info import RecentInfo, SharedInfo
+from router.delivery.wire.topology import ConsumerSpec, Difference, Topology
 from router.operate.alerts import Alerts
 from router.operate.topology.unread_drops import UnreadDrops
 from router.process.observability import LogRateLimit, Metrics, ReadinessCheck, events, logs

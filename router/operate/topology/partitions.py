@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from router.delivery.api import JetStream, Json
+from router.delivery.wire.api import JetStream, Json
 
 
 def partition_stream(stream: str, partition: str) -> str:

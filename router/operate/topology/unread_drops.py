@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from router.delivery.api import Json
+from router.delivery.wire.api import Json
 
 
 class SeenDurable(NamedTuple):

@@ -13,9 +13,9 @@ from collections import Counter, defaultdict, deque
 from router.contracts.alert import WARNING, Alert
 from router.contracts.malformed import Malformed
 from router.core.clock import Clock, steady
-from router.delivery.answers import INSTANCE
-from router.delivery.connection import Connection
-from router.delivery.frame_parser import Headers
+from router.delivery.replies.answers import INSTANCE
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.frame_parser import Headers
 from router.operate.alerts import Alerts
 from router.operate.violations.violation import ALL_VIOLATIONS, ViolationEvent, read_violation
 

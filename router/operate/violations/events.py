@@ -22,8 +22,8 @@ from router.contracts.header_rules import find_rule
 from router.contracts.headers import MESSAGE_ID
 from router.core.clock import Clock, now_ms, steady
 from router.core.errors import BrokerRefused, BrokerUnavailable
-from router.delivery.answers import INSTANCE
-from router.delivery.api import JetStream
+from router.delivery.replies.answers import INSTANCE
+from router.delivery.wire.api import JetStream
 from router.operate.violations.violation import ViolationEvent, violation_bytes, violation_subject
 from router.operate.violations.windows import BrokenContract, ViolationWindow, ViolationWindows
 from router.process.observability import LogRateLimit, Metrics, events, logs

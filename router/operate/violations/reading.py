@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from router.contracts.malformed import Malformed
 from router.core.ids import subject_matcher
-from router.delivery.api import JetStream, StoredMessage
-from router.delivery.stream_reader import read_since
+from router.delivery.consume.stream_reader import read_since
+from router.delivery.wire.api import JetStream, StoredMessage
 from router.operate.violations.violation import ViolationEvent, read_violation
 
 

@@ -12,7 +12,7 @@ from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, message_id
 from router.contracts.worker import MessageType
 from router.core.clock import Clock, steady
 from router.core.message import Message
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.operate.alerts import Alerts
 from router.operate.violations.alerts import ViolationAlerts
 from router.operate.violations.events import ViolationEvents

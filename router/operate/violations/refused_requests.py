@@ -17,7 +17,7 @@ from heapq import heappop, heappush
 from msgspec import Struct
 
 from router.core.clock import Clock, steady
-from router.delivery.connection import Connection
+from router.delivery.wire.connection import Connection
 from router.operate.violations.windows import BrokenContract
 
 REFUSED = "beamline.router.v1.internal.refused"

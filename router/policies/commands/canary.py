@@ -129,7 +129,7 @@ async def abort(session: CommandSession, tenant: Tenant, name: Name, *, author: 
 
 async def _read_now_ms(session: CommandSession) -> int:
     """The server's time, by which the routers judge. Raises BrokerUnavailable."""
-    from router.delivery.server_clock import ServerClock
+    from router.delivery.wire.server_clock import ServerClock
 
     clock = ServerClock(await session.open_jetstream(), f"KV_{session.settings.buckets.policies.name}")
     await clock.read()
@@ -176,7 +176,7 @@ def _build_plan(  # noqa: PLR0917 - one call
 async def _read_totals(session: CommandSession, stored: StoredPolicy) -> CanaryTotals:
     """What all instances have counted. Raises BrokerUnavailable."""
     from router.core.errors import Poison
-    from router.delivery.buckets.documents import DocumentBucket
+    from router.delivery.kv.documents import DocumentBucket
     from router.policies.model.canaries import add_totals
     from router.policies.model.canary_record import read_canary_record
 

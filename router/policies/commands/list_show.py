@@ -17,7 +17,7 @@ from router.shell.output import print_json, print_json_lines, print_table
 
 if TYPE_CHECKING:
     from router.contracts.version_record import VersionRecord
-    from router.delivery.buckets.versioned_store import Change
+    from router.delivery.kv.versioned_store import Change
     from router.policies.model.difference import DocumentDifference
     from router.policies.store import PolicyStore, StoredPolicy
 
@@ -68,7 +68,7 @@ async def history(session: CommandSession, tenant: Tenant, name: Name) -> None:
 
     Example:  router policy history acme default
     """
-    from router.delivery.buckets.versioned_store import KEPT
+    from router.delivery.kv.versioned_store import KEPT
 
     changes = [_list_change_fields(change) for change in await (await open_store(session)).history(tenant, name)]
     if session.as_json:

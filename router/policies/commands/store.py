@@ -22,7 +22,7 @@ Author = Annotated[str | None, typer.Option("--author", help="Who writes it, for
 
 async def open_store(session: CommandSession) -> PolicyStore:
     """Open the store. Raises BrokerUnavailable."""
-    from router.delivery.buckets.documents import DocumentBucket
+    from router.delivery.kv.documents import DocumentBucket
     from router.policies.store import PolicyStore
 
     return PolicyStore(DocumentBucket(await session.open_jetstream(), session.settings.buckets.policies.name))

@@ -19,11 +19,11 @@ from msgspec import Struct
 from router.contracts.extension import DEADLINE
 from router.contracts.provider_call import STREAM_HEADER
 from router.core.clock import steady
-from router.delivery.calls.micro_endpoint import CountCallback
-from router.delivery.calls.reply_streams import ReplyStreams
-from router.delivery.connection import Connection
-from router.delivery.frame_parser import Headers
-from router.delivery.request_server import FAILED, INBOXES, OVERLOADED, STOPPING, ReplyAddresses, RequestServer
+from router.delivery.wire.calls.micro_endpoint import CountCallback
+from router.delivery.wire.calls.reply_streams import ReplyStreams
+from router.delivery.wire.calls.request_server import FAILED, INBOXES, OVERLOADED, STOPPING, ReplyAddresses, RequestServer
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.frame_parser import Headers
 from router.sdk.extension.author import Extension
 from router.sdk.extension.function_runner import FunctionRunner, build_overdue_error
 from router.sdk.extension.replies import IncomingCall, Replies, build_stopping_error

@@ -9,8 +9,8 @@ import orjson
 from nats.micro import add_service
 from nats.micro.service import Service
 
-from router.delivery.calls.micro_endpoint import MicroEndpoint, OnRequest
-from router.delivery.connection import Connection
+from router.delivery.wire.calls.micro_endpoint import MicroEndpoint, OnRequest
+from router.delivery.wire.connection import Connection
 from router.extensions.model.entry import PROVIDER, VALIDATOR
 from router.operate.catalogue import build_shapes
 from router.sdk.extension.author import Extension

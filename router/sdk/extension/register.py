@@ -16,7 +16,7 @@ import orjson
 
 from router.core.clock import steady
 from router.core.errors import RouterError, Unanswered
-from router.delivery.connection import Connection
+from router.delivery.wire.connection import Connection
 from router.process.observability import LogRateLimit, events, logs
 from router.sdk.extension.author import Extension
 

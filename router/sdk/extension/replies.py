@@ -16,10 +16,10 @@ import orjson
 from msgspec import Struct
 
 from router.contracts.extension import FAULT, RETRY_AFTER, SERVICE_ERROR, SERVICE_ERROR_CODE
-from router.delivery.calls.micro_endpoint import CountCallback
-from router.delivery.calls.reply_streams import ReplyStreams
-from router.delivery.connection import Connection, head_of
-from router.delivery.frame_parser import Headers
+from router.delivery.wire.calls.micro_endpoint import CountCallback
+from router.delivery.wire.calls.reply_streams import ReplyStreams
+from router.delivery.wire.connection import Connection, head_of
+from router.delivery.wire.frame_parser import Headers
 from router.sdk.extension.provider_io import broken_piece
 from router.sdk.extension.response import raise_invalid
 from router.sdk.extension.results import RequestFailed

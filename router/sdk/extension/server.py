@@ -17,11 +17,11 @@ from nats.micro.service import Service
 
 from router.core import ids
 from router.core.errors import Misconfigured
-from router.delivery.calls.micro_endpoint import stop_service
-from router.delivery.calls.reply_streams import ReplyStreams
-from router.delivery.connection import Connection
-from router.delivery.request_server import INBOXES
-from router.delivery.stuck import watch_connections
+from router.delivery.wire.calls.micro_endpoint import stop_service
+from router.delivery.wire.calls.reply_streams import ReplyStreams
+from router.delivery.wire.calls.request_server import INBOXES
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.stuck import watch_connections
 from router.sdk.connect import DEFAULT_URL, close_connection, open_connection
 from router.sdk.extension.author import Extension
 from router.sdk.extension.dispatcher import DispatcherRules, RequestDispatcher

@@ -18,8 +18,8 @@ import msgspec
 
 from router.config import Settings, load
 from router.contracts.usage import UsageEvent
-from router.delivery.api import JetStream
-from router.delivery.stream_reader import open_reader
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.wire.api import JetStream
 from router.operate.dead_letters import DeadLetter, DeadLetterFilter, list_newest_first
 from router.process.embedded import EmbeddedServer
 from router.sdk.answer import Answer

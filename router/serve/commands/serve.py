@@ -135,7 +135,7 @@ async def _serve(read: Read, server: EmbeddedServer | None, make_console: Callab
 async def _drop_unused_samples(settings: Settings) -> Settings:
     """Return the settings to announce: with the samples only if the server has no policy of a user."""
     from router.core.errors import NotFound
-    from router.delivery.buckets.documents import DocumentBucket
+    from router.delivery.kv.documents import DocumentBucket
     from router.policies.seed import has_only_samples
     from router.policies.store import PolicyStore
 

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 
 from router.config import Settings
-from router.delivery.api import JetStream
-from router.delivery.connection import Connection
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import Connection
 from router.operate.alerts import Alerts
 from router.operate.catalogue import MessageShape, ShapeLimits, build_shapes
 from router.operate.topology.declared_topology import declare_topology

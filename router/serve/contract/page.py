@@ -9,7 +9,7 @@ from router.contracts.header_rules import find_rule
 from router.contracts.masked_payload import describe_payload
 from router.core.errors import RouterError
 from router.core.masking import mask_secrets
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.operate.violations import DIMENSIONS, StoredViolation, ViolationFilter, ViolationGroup, add_up, read_one, read_violations
 from router.operate.violations.violation import list_violation_fields
 from router.serve.contract.published_page import TABS

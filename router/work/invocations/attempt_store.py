@@ -25,12 +25,12 @@ from router.core.errors import RouterError
 from router.core.ids import bucket_prefix
 from router.core.message import Effect
 from router.core.outcome import PublishAck
-from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishAcks
-from router.delivery.api import JetStream
-from router.delivery.publish_faults import TOO_LARGE as TOO_LARGE_CODE
-from router.delivery.publish_faults import PublishFault, find_fault
-from router.delivery.settlement import BUCKET_REFUSES, TOO_LARGE
-from router.delivery.storing import open_publisher
+from router.delivery.consume.settlement import BUCKET_REFUSES, TOO_LARGE
+from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished, PublishAcks
+from router.delivery.publish.storing import open_publisher
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.publish_faults import TOO_LARGE as TOO_LARGE_CODE
+from router.delivery.wire.publish_faults import PublishFault, find_fault
 from router.extensions.model.failure import InvocationRefused
 from router.process.observability import LogRateLimit, events, logs
 from router.work.invocations.patience import Patience

@@ -25,7 +25,7 @@ from router.contracts.provider_request import ProviderRequest
 from router.core.clock import Clock, steady
 from router.core.crashpoints import crashpoint
 from router.core.errors import BrokerUnavailable, StorageFull, StorageRefused
-from router.delivery.settlement import BUCKET_REFUSES
+from router.delivery.consume.settlement import BUCKET_REFUSES
 from router.extensions.model.failure import InvocationRefused
 from router.work.assignment_claims import AssignmentClaims
 from router.work.invocations.attempt_store import AttemptStore

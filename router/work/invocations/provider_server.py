@@ -36,11 +36,11 @@ from router.contracts.provider_request import ProviderRequest, read_request
 from router.core.errors import Conflict
 from router.core.fair_slots import FairSlots
 from router.core.message import NO_HEADERS
-from router.delivery import request_server
-from router.delivery.calls.reply_streams import ReplyStream, ReplyStreams
-from router.delivery.connection import Connection, head_of
-from router.delivery.frame_parser import Headers
-from router.delivery.request_server import ReplyAddresses, RequestServer
+from router.delivery.wire.calls import request_server
+from router.delivery.wire.calls.reply_streams import ReplyStream, ReplyStreams
+from router.delivery.wire.calls.request_server import ReplyAddresses, RequestServer
+from router.delivery.wire.connection import Connection, head_of
+from router.delivery.wire.frame_parser import Headers
 from router.extensions.model.failure import InvocationRefused
 from router.extensions.model.first_answers import MAX_KEPT_BYTES, REPEATED, FirstAnswers
 from router.extensions.model.provider_failure import failed_response, make_too_large

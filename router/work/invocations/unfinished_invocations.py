@@ -19,10 +19,10 @@ from msgspec.structs import replace
 from router.contracts.usage import assignment_identity
 from router.core.clock import Clock
 from router.core.errors import Poison
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
-from router.delivery.buckets.entries import BucketEntry
-from router.delivery.stream_reader import open_reader
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.kv.entries import BucketEntry
+from router.delivery.wire.api import JetStream
 from router.process.observability import LogRateLimit, events, logs
 from router.work.assignment_claims import AssignmentClaims
 from router.work.invocations.attempt_store import AttemptStore

@@ -14,7 +14,7 @@ from msgspec import Struct
 from router import Client
 from router.config import load
 from router.config.connect import connect_by
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from tests.support.broker import Broker
 from tests.support.cli import COMMAND, clean_environment, serve_router
 from tests.support.console_data import TENANTS, ConsoleData, fill_console

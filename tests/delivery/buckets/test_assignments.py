@@ -17,8 +17,8 @@ from router.contracts.assignment_record import (
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
 from router.core.ids import key
-from router.delivery.api import JetStream
-from router.delivery.topology import Topology, bucket, create
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import Topology, bucket, create
 from router.work.assignments import UNACKNOWLEDGED, find_assignment, list_assignments
 from tests.support.delivery import connected
 

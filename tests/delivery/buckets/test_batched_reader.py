@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from router.core.errors import BrokerUnavailable
-from router.delivery.api import JetStream
-from router.delivery.buckets import batched_reader
-from router.delivery.buckets.batched_reader import MAX_KEYS_PER_REQUEST, MAX_REPLY_BYTES, BatchedKvReader
-from router.delivery.buckets.write_once import WriteOnceKv
-from router.delivery.connection import head_of
-from router.delivery.frame_parser import Headers
-from router.delivery.topology import Topology, bucket, create
+from router.delivery.kv import batched_reader
+from router.delivery.kv.batched_reader import MAX_KEYS_PER_REQUEST, MAX_REPLY_BYTES, BatchedKvReader
+from router.delivery.kv.write_once import WriteOnceKv
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import head_of
+from router.delivery.wire.frame_parser import Headers
+from router.delivery.wire.topology import Topology, bucket, create
 from tests.support.delivery import connected, count_timers
 from tests.support.waiting import until
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from router.delivery.buckets.directory import MAX_DOCUMENT_BYTES, Document, UnreadableFile, read_documents
+from router.delivery.kv.directory import MAX_DOCUMENT_BYTES, Document, UnreadableFile, read_documents
 
 
 class Folder:

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from router.core.errors import BrokerUnavailable, Conflict, Poison
-from router.delivery.api import nanos
-from router.delivery.buckets.documents import DocumentBucket
-from router.delivery.buckets.entries import BucketEntry, DeletedKey
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.kv.entries import BucketEntry, DeletedKey
+from router.delivery.wire.api import nanos
 from tests.support.buckets import a_bucket
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from router.core.errors import Conflict
-from router.delivery.buckets.lease import LeaseBucket, LeaseWatch
+from router.delivery.kv.lease import LeaseBucket, LeaseWatch
 from tests.support.app import ManualClock
 from tests.support.buckets import a_bucket
 

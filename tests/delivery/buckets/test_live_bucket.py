@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from router.core.errors import BrokerUnavailable
-from router.delivery.api import JetStream
-from router.delivery.buckets.entries import BucketEntry
-from router.delivery.buckets.live_bucket import MAX_SHOWN, SMALL, LiveBucket
-from router.delivery.connection import Connection
+from router.delivery.kv.entries import BucketEntry
+from router.delivery.kv.live_bucket import MAX_SHOWN, SMALL, LiveBucket
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import Connection
 from router.process.observability import events
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.observability import capture_log

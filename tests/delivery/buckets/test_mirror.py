@@ -7,10 +7,10 @@ import pytest
 from nats.aio.client import Client
 
 from router.core.errors import BrokerUnavailable
-from router.delivery.api import JetStream
-from router.delivery.buckets import mirror as mirror_module
-from router.delivery.buckets import watcher
-from router.delivery.buckets.mirror import BucketMirror, skip_seeding
+from router.delivery.kv import mirror as mirror_module
+from router.delivery.kv import watcher
+from router.delivery.kv.mirror import BucketMirror, skip_seeding
+from router.delivery.wire.api import JetStream
 from tests.support.broker import Broker
 from tests.support.buckets import Bucket, Mirror, a_bucket, a_mirror
 from tests.support.delivery import CallRecorder, connected

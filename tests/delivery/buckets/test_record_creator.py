@@ -8,12 +8,12 @@ import pytest
 
 from router.core.clock import steady
 from router.core.errors import BrokerUnavailable, NoLeader, Poison, StorageFull
-from router.delivery.api import JetStream
-from router.delivery.buckets import record_creator
-from router.delivery.buckets.record_creator import RecordCreator
-from router.delivery.buckets.write_once import WriteOnceKv
-from router.delivery.connection import Connection
-from router.delivery.topology import StreamSpec, Topology, bucket, create
+from router.delivery.kv import record_creator
+from router.delivery.kv.record_creator import RecordCreator
+from router.delivery.kv.write_once import WriteOnceKv
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.topology import StreamSpec, Topology, bucket, create
 from tests.support.broker import Broker
 from tests.support.delivery import connected, count_timers
 from tests.support.waiting import until

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from router.contracts.version_record import VersionRecord, read_record
 from router.core.errors import BrokerUnavailable, Conflict, RouterError
-from router.delivery.buckets.documents import DocumentBucket
-from router.delivery.buckets.entries import BucketEntry
-from router.delivery.buckets.versioned_store import VersionedStore
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.kv.entries import BucketEntry
+from router.delivery.kv.versioned_store import VersionedStore
 from tests.support.buckets import Bucket, a_bucket
 
 NUMBERS = itertools.count(1)  # a test's prefix is cut short where it has parameters

@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 
 from router.core.errors import BrokerUnavailable
-from router.delivery.buckets import watcher
-from router.delivery.buckets.entries import BucketEntry, DeletedKey
-from router.delivery.buckets.watcher import KvWatcher
+from router.delivery.kv import watcher
+from router.delivery.kv.entries import BucketEntry, DeletedKey
+from router.delivery.kv.watcher import KvWatcher
 from tests.support.broker import Broker
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.waiting import slack, until

@@ -6,8 +6,8 @@ import pytest
 from nats.aio.msg import Msg
 
 from router.core.errors import BrokerUnavailable, CallTimeout, ConnectionLost, NoResponders
-from router.delivery.calls.request_reply import RequestReplyClient, TooLarge
-from router.delivery.connection import Connection, open_head_of
+from router.delivery.wire.calls.request_reply import RequestReplyClient, TooLarge
+from router.delivery.wire.connection import Connection, open_head_of
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.waiting import until

@@ -6,10 +6,10 @@ from contextlib import AsyncExitStack
 import pytest
 
 from router.core.errors import CallTimeout, ConnectionLost, NoResponders, StreamOverrun
-from router.delivery.calls.reply_streams import ReplyStreams
-from router.delivery.calls.request_reply import TooLarge
-from router.delivery.calls.stream import Stream
-from router.delivery.connection import Connection
+from router.delivery.wire.calls.reply_streams import ReplyStreams
+from router.delivery.wire.calls.request_reply import TooLarge
+from router.delivery.wire.calls.stream import Stream
+from router.delivery.wire.connection import Connection
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.waiting import until
@@ -123,7 +123,7 @@ async def test_a_request_above_the_servers_limit_is_not_sent(place, prefix: str)
 
 
 async def test_a_reader_that_is_far_behind_is_told_what_it_missed(place, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.delivery.calls.stream.MAX_BUFFERED_BYTES", 10)
+    monkeypatch.setattr("router.delivery.wire.calls.stream.MAX_BUFFERED_BYTES", 10)
     ours, sender, _ = place
     await sender.at(prefix)
     async with Stream(ours, prefix, b"", silence_s=5) as pieces:

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from router.core.errors import Misconfigured
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.lake.generate import Load, LoadPlan, fill
 from router.lake.generate.fill import FillFailed
 from tests.support.delivery import connected

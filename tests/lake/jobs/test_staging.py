@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from router.delivery.connection import head_of
+from router.delivery.wire.connection import head_of
 from router.lake.files import read_columns
 from router.lake.jobs.staging import EVENTS, FILES, StagedRange, StagedRow, decode_events, decode_files
 from router.lake.jobs.staging_source import StagingOptions, StagingReader

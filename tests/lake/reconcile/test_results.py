@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from router.contracts.usage import assignment_identity, identity_of
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.lake.reconcile import ReconcileCheck
 from router.lake.reconcile.results import check_results, open_result_streams
 from router.lake.reconcile.snapshot import WarehouseSnapshot

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from router.core.errors import Misconfigured
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.lake.reconcile import ReconcileCheck, reconcile
 from router.lake.reconcile.stream import open_stream
 from router.lake.source.options import read_options

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from router.core.errors import BrokerUnavailable, Misconfigured, NoLeader
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.lake.source.broker import read_facts
 from router.lake.source.options import read_options
 from tests.support.broker import Broker

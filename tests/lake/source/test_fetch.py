@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from router.core.errors import BrokerUnavailable, Misconfigured
-from router.delivery.connection import head_of
+from router.delivery.wire.connection import head_of
 from router.lake.source.consumer import EphemeralConsumer
 from router.lake.source.errors import DataLoss
 from router.lake.source.offset import SequenceRange, split

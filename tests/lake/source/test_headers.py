@@ -4,8 +4,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.delivery.connection import head_of
-from router.delivery.frame_parser import parse_head
+from router.delivery.wire.connection import head_of
+from router.delivery.wire.frame_parser import parse_head
 from router.lake.source import headers
 
 MAPS = pa.map_(pa.string(), pa.string())

@@ -7,7 +7,7 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from router.delivery.connection import Connection
+from router.delivery.wire.connection import Connection
 from router.operate.admin.broadcast import PING, QUIET_S, request_from_all
 from tests.support.broker import Broker
 from tests.support.delivery import connected

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 
-from router.delivery.connection import Connection
-from router.delivery.first_connection import connect
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.first_connection import connect
 from router.operate.admin.peers import Peers
 from router.operate.admin.proof import PROOF, Proofs
 

@@ -8,8 +8,8 @@ from itertools import count
 
 from nats.aio.client import Client
 
-from router.delivery.connection import Connection
-from router.delivery.first_connection import connect
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.first_connection import connect
 from router.operate.admin import AdminRules, AdminServer, RequestGuard, Service, ServiceError
 from router.operate.admin.request_fields import RequestFields
 from router.operate.admin.service import Answer

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
 from tests.support.dead_letters import DeadLetterStreams
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.operate.dead_letters import DepthGauge, depth
 from router.process.observability import Metrics
 from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter

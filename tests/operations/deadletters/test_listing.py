@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
 from router.operate.dead_letters import DeadLetterFilter, list_newest_first, show
 from tests.support.dead_letters import a_dead_letter, a_failed_message, a_stored_dead_letter
 

@@ -8,7 +8,7 @@ import pytest
 from router.contracts.pb.beamline.worker.v1 import result_pb2
 from router.core import ids
 from router.core.message import Effect
-from router.delivery.api import StoredMessage
+from router.delivery.wire.api import StoredMessage
 from router.operate.dead_letters import NotReplayed, ReplayOptions, original_of, parse
 from tests.support.dead_letters import a_dead_letter, a_failed_message, a_stored_dead_letter
 from tests.support.workers import ASSIGNED

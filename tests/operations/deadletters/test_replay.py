@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from router.core.message import Effect
-from router.delivery.api import JetStream, StoredMessage
-from router.delivery.storing import open_publisher
+from router.delivery.publish.storing import open_publisher
+from router.delivery.wire.api import JetStream, StoredMessage
 from router.operate.dead_letters import ReplayRate, ReplayRunning, ReplayUnprovable, read_by_filter, rehearse
 from router.operate.dead_letters.journal import ReplayJournal
 from router.operate.dead_letters.original import REPLAY_RUN

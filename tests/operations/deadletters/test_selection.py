@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import orjson
 
-from router.delivery.stream_reader import open_reader
+from router.delivery.consume.stream_reader import open_reader
 from router.operate.dead_letters import (
     DeadLetterFilter,
     discard,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from router.delivery.topology import DRIFTED, MISSING, WIDENED, Difference
+from router.delivery.wire.topology import DRIFTED, MISSING, WIDENED, Difference
 from router.operate.doctor import Follower, Origin, RaftGroup, SyncMode, Verdict, ViolationFacts, examine
 from tests.support.doctor import MIB, NOW, a_consumer, a_partition, a_server, a_stream, find_finding, some_facts
 

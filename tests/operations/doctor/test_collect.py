@@ -3,9 +3,9 @@
 from functools import partial
 
 from router.config import Settings
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
-from router.delivery.topology import create
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
+from router.delivery.wire.topology import create
 from router.operate.doctor import Facts, SyncMode, collect
 from router.serve.assembly import declare_topology
 from tests.support.broker import Broker

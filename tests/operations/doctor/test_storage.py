@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.delivery.topology import StreamSpec
+from router.delivery.wire.topology import StreamSpec
 from router.operate.doctor import Facts, Follower, RaftGroup, ServerFacts, ServerStorage, StreamFacts, Verdict, find_shortages
 from router.operate.doctor.facts import AccountCount
 from tests.support.doctor import MIB, a_server, a_stream, find_finding, some_facts

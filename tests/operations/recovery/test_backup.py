@@ -14,7 +14,7 @@ from nats.aio.client import Client
 from nats.js.api import StreamConfig
 
 from router.config import Settings
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.operate.recovery import read_manifest, restore, save_backup
 from router.operate.recovery.recovery_order import list_effect_streams, list_in_order
 from tests.support.broker import Broker

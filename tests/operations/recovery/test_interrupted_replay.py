@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from router.config import Settings
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.operate.dead_letters import ReplayUnprovable
 from router.operate.recovery import read_manifest, restore, save_backup
 from router.operate.recovery.recovery_order import list_to_save

@@ -9,8 +9,8 @@ from nats.aio.client import Client
 from nats.js.api import StreamConfig
 
 from router.config import Settings
-from router.delivery.api import JetStream
-from router.delivery.topology import Topology, create
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import Topology, create
 from router.operate.dead_letters.journal import journal_bucket
 from router.serve.assembly import declare_topology
 from tests.support.delivery import connected

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from router.core.errors import BrokerUnavailable
-from router.delivery.api import JetStream, Json
-from router.delivery.topology import create
+from router.delivery.wire.api import JetStream, Json
+from router.delivery.wire.topology import create
 from router.operate.recovery.recovery_order import list_effect_streams
 from router.serve.assembly import declare_topology
 from router.shell import exit_codes

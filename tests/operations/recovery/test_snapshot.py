@@ -12,7 +12,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router.core.errors import BrokerUnavailable
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from router.operate.recovery import snapshot as snapshots
 from router.operate.recovery import waiting
 from router.operate.recovery.snapshot import Snapshot, restore_snapshot, take_snapshot

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from router.delivery.frame_parser import Headers
+from router.delivery.wire.frame_parser import Headers
 from router.extensions.model import parse_entry
 from router.sdk.extension import post, pre, provider, register, validator
 from router.sdk.extension.register import PUT, entry_of

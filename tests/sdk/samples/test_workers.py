@@ -12,7 +12,7 @@ from router.contracts.ack import ACK_SUBJECT, ExecAssignmentAck, read_ack
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.result import RESULT_SUBJECT
 from router.core.message import Message
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from tests.support.delivery import connected
 from tests.support.pages import files_of, importable
 from tests.support.sdk import a_body, run_workers, some_worker_streams

@@ -6,7 +6,7 @@ Local effects are counted in the agent's state, outgoing messages in their strea
 import asyncio
 import shutil
 
-from router.delivery.api import JetStream
+from router.delivery.wire.api import JetStream
 from tests.support.agents import AgentProcess, count_applied, count_unsent, is_empty, publish_commands, read_sent
 from tests.support.delivery import connected
 from tests.support.kills import KillCount, KillPlan, a_server, count_ids, kill_and_restart

@@ -12,10 +12,10 @@ from contextlib import asynccontextmanager
 import orjson
 from nats.aio.client import Client
 
-from router.delivery import topology
-from router.delivery.api import JetStream
-from router.delivery.first_connection import connect
-from router.delivery.topology import Topology
+from router.delivery.wire import topology
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.first_connection import connect
+from router.delivery.wire.topology import Topology
 from router.mailbox.inbox.rules import InboxRules, durable_of
 from router.sdk.samples.service import SampleService
 from tests.support.inbox import EFFECTS, EVENTS, SUBJECT, a_service, an_id, count_unprocessed, effects, is_settled, read_dead_letters

@@ -10,8 +10,8 @@ from nats.errors import TimeoutError as NatsTimeoutError
 
 from router.config import Settings
 from router.contracts.provider import INVOKE
-from router.delivery.api import JetStream
-from router.delivery.buckets.documents import DocumentBucket
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.wire.api import JetStream
 from router.extensions.store import ExtensionStore
 from tests.support.delivery import connected
 from tests.support.kills import KillCount, KilledProcess, KillPlan, a_server, count_ids, kill_and_restart

@@ -14,7 +14,7 @@ from router.shell.output import print_json_lines, print_table
 if TYPE_CHECKING:
     from router.budgets.model.prices import Price
     from router.budgets.prices.store import StoredPrices
-    from router.delivery.buckets.versioned_store import Change
+    from router.delivery.kv.versioned_store import Change
 
 DELETED = "deleted"
 AMOUNTS = ("input", "cached_input", "output", "per_request", "per_second")

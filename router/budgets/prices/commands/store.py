@@ -19,7 +19,7 @@ Model = Annotated[str | None, typer.Argument(metavar="[MODEL]", help="The model.
 async def open_store(session: CommandSession) -> PriceStore:
     """Open the store. Raises BrokerUnavailable."""
     from router.budgets.prices.store import PriceStore
-    from router.delivery.buckets.documents import DocumentBucket
+    from router.delivery.kv.documents import DocumentBucket
 
     return PriceStore(DocumentBucket(await session.open_jetstream(), session.settings.buckets.prices.name))
 

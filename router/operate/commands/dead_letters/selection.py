@@ -13,7 +13,7 @@ from router.shell.session import load_settings
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.delivery.api import JetStream
+    from router.delivery.wire.api import JetStream
     from router.operate.audit import OperatorWrite
     from router.operate.dead_letters import DeadLetterBatch, DeadLetterFilter
 

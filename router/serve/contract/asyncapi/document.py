@@ -17,7 +17,7 @@ from router.config import Settings
 from router.contracts.shapes.message_shape import DIRECTION
 from router.contracts.shapes.notation import build_request, build_response
 from router.core import ids
-from router.delivery.topology import ConsumerSpec, StreamSpec, Topology
+from router.delivery.wire.topology import ConsumerSpec, StreamSpec, Topology
 from router.operate.admin import Service
 from router.operate.admin.service import INTERNAL_PREFIX
 from router.operate.catalogue import RECEIVED, SENT, MessageShape

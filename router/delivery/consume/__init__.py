@@ -1,0 +1,1 @@
+"""How messages are pulled, handled and settled."""

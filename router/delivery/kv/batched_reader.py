@@ -1,0 +1,194 @@
+"""Read many records of a bucket at once: all lookups of one turn of the event loop share one request.
+
+    find, find, find … ──> one direct get for the last message of each subject ──> a reply each, then the end
+
+One by one a lookup costs a process 200 µs, shared a tenth of that. With replicas a direct get may be answered by one that
+lags, so a "none" is confirmed by the leader (`LeaderReads`); `WriteOnceKv.create`, which needs the newest revision, asks it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from itertools import chain, islice
+
+import nats.errors
+import orjson
+from msgspec import Struct
+
+from router.core.clock import steady
+from router.core.deferred import Deferred
+from router.core.errors import BrokerUnavailable, RouterError
+from router.core.ids import bucket_prefix
+from router.delivery.kv.leader_reads import DELETE_OPERATIONS, Found, LeaderReads, resolve_all
+from router.delivery.kv.unavailable import missing_bucket
+from router.delivery.wire.api import EXPLAIN_S, JetStream
+from router.delivery.wire.frame_parser import parse_head
+
+AGAIN_AFTER_S = 0.25  # without an answer: a copy that vanished gets a third of the requests
+AGAIN_GROWTH = 1.5  # of the pauses, because a server may only be slow
+MAX_KEYS_PER_REQUEST = 64  # keys in one request
+MAX_REPLY_BYTES = 4 * 1024 * 1024  # of the records in one reply, about; what is left out is asked for again
+_END, _NONE = "204", "404"
+_SUBJECT, _OPERATION = b"\r\nNats-Subject: ", b"\r\nKV-Operation: "
+
+_Waiting = dict[str, list[Found]]  # by subject
+
+
+class _ReadRequest(Struct):
+    """One request that waits for its answer. Times are steady seconds."""
+
+    waiting: _Waiting
+    body: bytes
+    until: float
+    again_at: float
+    pause_s: float
+
+
+class BatchedKvReader:
+    """Reads of one bucket over one connection."""
+
+    def __init__(self, jetstream: JetStream, bucket: str, timeout_s: float = 5.0) -> None:
+        self._jetstream = jetstream
+        self._connection = jetstream.connection
+        self._bucket = bucket
+        self._api = f"{jetstream.prefix}.DIRECT.GET.KV_{bucket}"
+        self._prefix = bucket_prefix(bucket)
+        self._leader_reads = LeaderReads(jetstream, bucket)
+        self._timeout_s = timeout_s
+        self._wanted: defaultdict[str, list[Found]] = defaultdict(list)  # not asked for yet
+        self._requested: dict[str, _ReadRequest] = {}  # by inbox, oldest first
+        self._has_timer = False  # one for all: requests come and go a thousand times within its five seconds
+        self._count = 0
+        self._inbox: str | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._asking: asyncio.Task[bool] | None = None  # whether the bucket is missing
+        self._explaining: set[asyncio.Task[None]] = set()
+
+    def find(self, key: str) -> Deferred[bytes | None]:
+        """The record under the key. It ends with BrokerUnavailable when the bucket is missing or silent, and always in time."""
+        found: Found = Deferred()
+        if not self._wanted:
+            asyncio.get_running_loop().call_soon(self._request)
+        self._wanted[self._prefix + key].append(found)
+        return found
+
+    async def _open(self) -> None:
+        inbox = self._connection.new_inbox() + "."
+        try:
+            await self._connection.subscribe_raw(inbox + "*", self._on_reply)
+        except (nats.errors.Error, OSError) as exc:
+            wanted, self._wanted = self._wanted, defaultdict(list)
+            self._refuse(f"no subscription: {type(exc).__name__}", wanted)
+        else:
+            self._inbox = inbox
+            self._request()
+        finally:
+            self._opening = None
+
+    def _request(self) -> None:
+        """Request all records that were looked up and not requested yet."""
+        if self._inbox is None:
+            self._opening = self._opening or asyncio.get_running_loop().create_task(self._open())
+            return
+        wanted, self._wanted = self._wanted, defaultdict(list)
+        subjects = iter(wanted)
+        while batch := list(islice(subjects, MAX_KEYS_PER_REQUEST)):
+            self._count += 1
+            inbox = f"{self._inbox}{self._count}"
+            body, now = orjson.dumps({"multi_last": batch, "max_bytes": MAX_REPLY_BYTES}), steady()
+            waiting = {subject: wanted[subject] for subject in batch}
+            self._requested[inbox] = _ReadRequest(waiting, body, now + self._timeout_s, now + AGAIN_AFTER_S, AGAIN_AFTER_S)
+            self._connection.publish_nowait(self._api, body, inbox)
+        if not self._has_timer:
+            self._start_timer(min(AGAIN_AFTER_S, self._timeout_s))
+
+    def _start_timer(self, seconds: float) -> None:
+        self._has_timer = True
+        asyncio.get_running_loop().call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        """Fail what has no answer in time, and send again what may be lost. The timer runs as long as requests wait."""
+        self._has_timer = False
+        now = steady()
+        for inbox, request in list(self._requested.items()):
+            if request.until <= now:
+                self._fail(inbox, "no answer in time")
+            elif request.again_at <= now:
+                self._send_again(inbox, request, now)
+        if self._requested and not self._has_timer:
+            due = min(min(request.again_at, request.until) for request in self._requested.values())
+            self._start_timer(min(due - now, AGAIN_AFTER_S))  # no later, for one that is made meanwhile
+
+    def _send_again(self, inbox: str, request: _ReadRequest, now: float) -> None:
+        """Two answers on one inbox do no harm: each says what its server has, and a "none" is confirmed."""
+        request.pause_s *= AGAIN_GROWTH
+        request.again_at = now + request.pause_s
+        self._connection.publish_nowait(self._api, request.body, inbox)
+
+    def _on_reply(self, inbox: bytes, _reply: bytes, data: bytes, head: bytes | None) -> None:
+        try:
+            self._take(inbox.decode(), data, head or b"")
+        except (Exception, asyncio.CancelledError) as exc:  # a lookup's callback raised, and the reader must go on
+            self._connection.on_fault(exc)
+
+    def _take(self, inbox: str, data: bytes, head: bytes) -> None:
+        """Nearly always a record: of its header block only the subject is read, at a quarter of what parsing all of it costs."""
+        request = self._requested.get(inbox)
+        if request is None:
+            return
+        begin = head.find(_SUBJECT) + len(_SUBJECT)
+        if begin >= len(_SUBJECT) and _OPERATION not in head:
+            resolve_all(request.waiting.pop(head[begin : head.find(b"\r\n", begin)].decode(), []), data)
+        else:
+            self._take_rest(inbox, request, data, head)
+
+    def _take_rest(self, inbox: str, request: _ReadRequest, data: bytes, head: bytes) -> None:
+        """The end, an error, or a record with an operation."""
+        headers = parse_head(head) or {}
+        if "Nats-Subject" in headers:
+            is_gone = headers.get("KV-Operation") in DELETE_OPERATIONS
+            resolve_all(request.waiting.pop(headers["Nats-Subject"], []), None if is_gone else data)
+        elif headers.get("Status") in (_END, _NONE):
+            self._end(inbox, is_cut_off=headers.get("Nats-Num-Pending", "0") != "0")
+        else:
+            self._fail(inbox, f"status {headers.get('Status')}")
+
+    def _end(self, inbox: str, *, is_cut_off: bool) -> None:
+        """A subject without a reply has no record; if the server stopped early, it is requested again."""
+        asked = self._requested.pop(inbox).waiting
+        if not is_cut_off:
+            self._leader_reads.confirm_absent(asked)
+            return
+        for subject, waiting in asked.items():
+            if not self._wanted:
+                asyncio.get_running_loop().call_soon(self._request)
+            self._wanted[subject] += waiting
+
+    def _fail(self, inbox: str, cause: str) -> None:
+        request = self._requested.pop(inbox, None)
+        if request is not None:
+            task = asyncio.get_running_loop().create_task(self._explain(cause, request.waiting))
+            self._explaining.add(task)
+            task.add_done_callback(self._explaining.discard)
+
+    async def _explain(self, cause: str, asked: _Waiting) -> None:
+        """No server answers for a bucket that is missing: its stream is asked for, once for all that wait."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.get_running_loop().create_task(self._is_missing())
+        if not await asyncio.shield(self._asking):
+            self._refuse(cause, asked)
+            return
+        for found in chain.from_iterable(asked.values()):
+            found.resolve(missing_bucket(self._bucket))
+
+    async def _is_missing(self) -> bool:
+        try:
+            async with asyncio.timeout(EXPLAIN_S):
+                return await self._jetstream.stream(f"KV_{self._bucket}") is None
+        except (RouterError, TimeoutError):
+            return False
+
+    def _refuse(self, cause: str, asked: _Waiting) -> None:
+        for found in chain.from_iterable(asked.values()):
+            found.resolve(BrokerUnavailable(f"{self._api}: {cause}"))

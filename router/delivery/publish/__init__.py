@@ -1,0 +1,1 @@
+"""How messages are published, and their publish acks awaited."""

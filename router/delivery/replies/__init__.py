@@ -1,0 +1,1 @@
+"""Who asked, and how the answer reaches them."""

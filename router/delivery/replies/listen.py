@@ -1,0 +1,142 @@
+"""The listener: a plain subscription on the request subject, to learn the requesters' inboxes (docs/reference/contracts.md#replies)."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import nats.errors
+
+from router.core.errors import RouterError
+from router.delivery.consume.background_tasks import BackgroundTasks
+from router.delivery.replies.answers import IDENTICAL, LIVE_ANSWERS, LIVE_ASKERS, Answers
+from router.delivery.replies.live import LiveRequests
+from router.delivery.replies.read_ahead import ReadAhead
+from router.delivery.replies.unstored import UnstoredRequests
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.retry_timer import RetryTimer
+from router.delivery.wire.shared_info import SharedInfo
+
+LISTENER_TICK_S = 0.02
+LEARN_TICKS = 250  # ticks between two checks that the stream was not re-created
+MAX_AGE_S = 7.0  # of the stream's info in such a check; the topology's monitor asks for it more often than that
+RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
+NOTHING_YET = 2**63  # no sequence is above it: no inbox is expected
+
+
+class Listener:
+    """A supervised child. It tells `answers` from which sequence on it hears every request."""
+
+    def __init__(
+        self,
+        jetstream: JetStream,
+        stream: str,
+        subject: str,
+        answers: Answers,
+        *,
+        unstored: UnstoredRequests,
+        live: LiveRequests[Any] | None = None,
+        queue: str = "",
+        ahead: ReadAhead | None = None,
+        infos: SharedInfo | None = None,
+    ) -> None:
+        self._jetstream = jetstream
+        self._infos = infos if infos is not None else SharedInfo(jetstream)
+        self._retry = RetryTimer(RETRY_FIRST_S, RETRY_MOST_S)
+        self._stream = stream
+        self._subject = subject
+        self._answers = answers
+        self._unstored = unstored
+        self._live = live  # answers while the backlog is deep, one instance of the group for each request
+        self._queue = queue
+        self._ahead = ahead  # finds requests that were stored before the live copies are answered
+        self._is_live = False
+        self._sids: list[int] = []  # of the subject, the one in use last
+        self._created = ""  # which stream it is; empty: not known
+
+    async def run(self) -> None:
+        connection = self._jetstream.connection
+        self._answers.start_listening_from(NOTHING_YET)
+        self._is_live, self._sids = False, []
+        others: list[int] = []
+        try:
+            self._sids.append(await connection.listen_direct(self._subject, self._answers.on_request))
+            on_answered = lambda _subject, _reply, data, _headers: self._answers.live.on_answered(data)  # noqa: E731
+            others.append(await connection.subscribe_direct(LIVE_ANSWERS, on_answered))
+            others.append(await connection.subscribe_direct(LIVE_ASKERS, self._answers.on_asker))
+            identical = lambda _subject, _reply, data, _headers: self._answers.on_identical(data)  # noqa: E731
+            others.append(await connection.subscribe_direct(IDENTICAL, identical))
+            async with asyncio.TaskGroup() as tasks:
+                await self._watch(BackgroundTasks(tasks))
+        finally:
+            if self._live is not None:
+                await self._live.close()
+            for sid in others:
+                await connection.unsubscribe(sid, at_once=True)
+            for sid in self._sids:
+                await connection.unsubscribe(sid)
+
+    async def _watch(self, tasks: BackgroundTasks) -> None:
+        """Look on while the server is asked: under a flood its answer waits in the socket behind thousands of requests."""
+        connection, ticks = self._jetstream.connection, 0
+        while True:
+            if not connection.is_connected:
+                self._answers.start_listening_from(NOTHING_YET)
+                self._created = ""
+                self._unstored.reset()
+            elif ticks % LEARN_TICKS == 0 or (not self._created and self._retry.is_due):
+                tasks.start_once("learn", self._learn)
+            self._answers.tick()
+            if self._unstored.look(self._answers.storable):
+                tasks.start_once("stored", self._look_for_stored)
+            if self._live is not None:
+                self._live.is_unstored = self._unstored.cause is not None
+            if self._live is not None and self._live.look() != self._is_live:
+                tasks.start_once("switch", partial(self._switch, self._live, tasks))
+            ticks += 1
+            await asyncio.sleep(LISTENER_TICK_S)
+
+    async def _switch(self, live: LiveRequests[Any], tasks: BackgroundTasks) -> None:
+        """Add the other subscription first: a request that both hear is answered once, one that neither hears gets no answer."""
+        connection, old = self._jetstream.connection, self._sids[-1]
+        is_live = live.is_on
+        if is_live:
+            self._sids.append(await connection.subscribe_direct(self._subject, live.on_request, self._queue, live.refusals.take))
+        else:
+            self._sids.append(await connection.listen_direct(self._subject, self._answers.on_request))
+        self._is_live = is_live
+        if is_live and self._ahead is not None:
+            tasks.start_once("read ahead", partial(self._ahead.read, live))  # the end of the old subscription may be confirmed late
+        await connection.unsubscribe(old)
+        self._sids.remove(old)
+
+    async def _learn(self) -> None:
+        self._retry.delay()
+        try:
+            if self._created and await self._is_same(MAX_AGE_S):
+                self._retry.reset()
+                return
+            await self._jetstream.connection.flush()  # the server knows our subscription when it answers this
+            info = await self._infos.stream(self._stream)
+        except (RouterError, nats.errors.Error, OSError):
+            return
+        if info is None:
+            return
+        self._retry.reset()
+        if info["created"] == self._created:
+            return
+        # A stream that was made again while we listened counts from 1, and we heard all of it.
+        self._answers.start_listening_from(0 if self._created else info["state"]["last_seq"])
+        self._created = info["created"]
+
+    async def _look_for_stored(self) -> None:
+        try:
+            info = await self._infos.stream(self._stream)
+        except (RouterError, nats.errors.Error, OSError):
+            return
+        self._unstored.on_info(info)
+
+    async def _is_same(self, max_age: float) -> bool:
+        info = await self._infos.stream(self._stream, max_age)
+        return info is not None and info["created"] == self._created

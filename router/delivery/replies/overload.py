@@ -1,0 +1,116 @@
+"""Decide when live copies are answered, and how long a refused requester should wait.
+
+    pending ≥ 256, and they take longer than `after_s`           -> on
+    … longer than `refuse_after_s`, or the socket is behind      -> requests above a tenant's share are refused
+    a short backlog for half a second                            -> off
+
+The counts of pending and delivered messages come with each delivery, so no other machine's clock is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from router.core.clock import steady
+from router.core.fair_queue import NO_WEIGHTS
+from router.delivery.consume.processor import MessageProcessor
+from router.delivery.replies.answers import Answers
+from router.delivery.replies.backlog import BacklogEstimate
+
+MIN_PENDING = 256  # a smaller backlog is gone in milliseconds
+SHORT_BACKLOG_S = 0.5  # the backlog must be short for so long before live copies are left alone again
+SHORT_DIVISOR = 4  # short: at most this part of `after_s`
+STORED_WORK_S = 0.005  # at once, so much work of stored copies is pulled, so that live copies do not wait behind more
+READ_AHEAD_WORK_S = 0.02  # while no live copies come: enough to pull at the full rate
+MIN_IN_FLIGHT, MAX_IN_FLIGHT = 8, 64
+BEHIND_FOR_S = 0.1  # a burst of some thousand requests is read in this time
+REPORT_VALID_S = 1.0  # the pending count of the newest delivery is valid for so long
+
+
+class LiveRules(Struct, frozen=True, kw_only=True):
+    """Seconds of backlog from which on live copies are taken (`after_s`), and some refused (`refuse_after_s`)."""
+
+    after_s: float = 0.1
+    refuse_after_s: float = 2.0
+    places: int = 1024
+    max_bytes: int = 32 * 1024 * 1024
+    weights: Mapping[str, int] = NO_WEIGHTS
+    at_once: int = 2048  # waiting handlers; one tenant may have as many as are free
+
+
+class Overload:
+    """For one subject on one instance. `look` is called some fifty times a second."""
+
+    def __init__(self, answers: Answers, rules: LiveRules) -> None:
+        self._answers = answers
+        self._rules = rules
+        self._backlog = BacklogEstimate()
+        self._taken, self._taken_at = 0, 0.0
+        self._heard, self._heard_at = 0, 0.0
+        self._behind_since: float | None = None  # since when more waits in the socket than a read takes
+        self._calm_since: float | None = None
+        self._now = steady
+        self.wait_s = 0.0  # until the newest stored request is handled
+        self.retry_after_ms = 100
+        self.refuses = False  # requests above a share; else they are left to their stored copies
+        self.is_on = False
+
+    def look(self, processor: MessageProcessor, handled: int, *, is_open: bool) -> bool:
+        """Whether to take live copies. `handled`: live copies so far; their stored copies are pending, but need only an ack."""
+        pending = self._find_pending(processor.pending, processor.taken)
+        self.wait_s = self._backlog.wait_s(pending, processor.delivered + handled, self._now())
+        self.retry_after_ms = min(30_000, max(100, int(self.wait_s * 1000)))
+        self.refuses = self.wait_s >= self._rules.refuse_after_s or self._is_behind_for_long()
+        if self.is_on:
+            is_short = pending < MIN_PENDING or self.wait_s < self._rules.after_s / SHORT_DIVISOR
+            self.is_on = not self._is_calm_for_long(is_short)
+        else:
+            self.is_on = pending >= MIN_PENDING and self.wait_s > self._rules.after_s and is_open
+            self._calm_since = None
+        return self.is_on
+
+    def limit_in_flight(self, *, has_waiting: bool) -> int | None:
+        """How many stored copies may be in flight. None: the subscription's own bound, because no live copy came lately.
+
+        `has_waiting`: requests that were read ahead wait, or are still to be read.
+        """
+        now = self._now()
+        if self._answers.heard != self._heard:
+            self._heard, self._heard_at = self._answers.heard, now
+        if not self.is_on:
+            return None
+        if now - self._heard_at >= REPORT_VALID_S:
+            return max(MIN_IN_FLIGHT, int(READ_AHEAD_WORK_S * self._backlog.rate)) if has_waiting else None
+        if self._answers.is_behind:
+            return MIN_IN_FLIGHT
+        return min(MAX_IN_FLIGHT, max(MIN_IN_FLIGHT, int(STORED_WORK_S * self._backlog.rate)))
+
+    def _find_pending(self, reported: int, taken: int) -> int:
+        """The pending count of the newest delivery, 0 if that is long ago: other instances may have handled them since.
+
+        While the socket is behind, deliveries wait there too, so the count stays valid.
+        """
+        now = self._now()
+        if taken != self._taken or self._answers.is_behind:
+            self._taken, self._taken_at = taken, now
+        return reported if now - self._taken_at < REPORT_VALID_S else 0
+
+    def _is_behind_for_long(self) -> bool:
+        """Whether requests have come faster than they are read for a while: then live copies are late, too."""
+        now = self._now()
+        if not self._answers.is_behind:
+            self._behind_since = None
+            return False
+        if self._behind_since is None:
+            self._behind_since = now
+        return now - self._behind_since >= BEHIND_FOR_S
+
+    def _is_calm_for_long(self, is_calm: bool) -> bool:
+        if not is_calm:
+            self._calm_since = None
+            return False
+        if self._calm_since is None:
+            self._calm_since = self._now()
+        return self._now() - self._calm_since >= SHORT_BACKLOG_S

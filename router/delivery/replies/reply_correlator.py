@@ -1,0 +1,395 @@
+"""Match answers of stored requests with the inboxes that the listener heard.
+
+A stream stores the payload, not the requester's inbox. So a listener hears every request (core NATS, no queue group) and calls
+`add_request`; the decision calls `answer`. Either call may come first. They are matched by a 64-bit hash of (Nats-Msg-Id, tenant
+header, payload), without parsing (docs/reference/contracts.md#matching).
+
+    request, then answer    an inbox is kept for `keep_s` to twice that, and while this instance handles its request (`waiting_inboxes`);
+                            other instances answer most of them, so a full table refuses nothing
+    answer, then request    the answer is kept for 250 ms, then it goes to the reply subject
+    request again           with an id, within `span` of the answer: the stream drops it, so this answers it
+
+The stream deduplicates by id alone, so it also drops a request with the same id and other bytes. Such a request gets the same answer
+if it asks for the same (`is_same`), else a conflict. Pure: the time is an argument, and `send` sends.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from math import inf
+from zlib import crc32
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router.delivery.replies.identical import IdenticalRequests
+from router.delivery.replies.standstill import Standstill
+from router.delivery.replies.waiting_inboxes import NO_INBOX, CorrelationKey, RequestIdentity, WaitingInbox, WaitingInboxes
+
+Send = Callable[[str, bytes], None]  # inbox, data
+
+# Without an id, an inbox that another instance has answered looks like the one that this answer is for. If all inboxes were heard
+# longer ago than this, the right one may be yet to come: the answer goes to all of them, and waits for one more.
+INBOX_FRESH_S = 0.02
+MAX_KEPT_REQUEST_BYTES = 16 * 1024
+ANSWERED_FOR_S = 2.0  # for so long after an answer, further copies of a request without an id get none
+
+
+class UnclaimedAnswer(Struct):
+    """An answer whose request was not heard yet."""
+
+    request: RequestIdentity
+    content_hash: int
+    data: bytes
+    until: float
+    unclaimed: Callable[[], None]
+
+
+class Answered(Struct, gc=False):
+    """The answer to an id, kept as long as the stream drops duplicates of it."""
+
+    request: RequestIdentity
+    content_hash: int
+    data: bytes
+    at: float
+    to: str | None = None  # the inbox that the request named, which has its answer
+
+
+class ReplyCorrelator:
+    """Inboxes and answers of one subject on one instance. All times are steady seconds."""
+
+    def __init__(
+        self,
+        send: Send,
+        conflict: Callable[[str, bytes], bytes],
+        is_same: Callable[[bytes, bytes], bool] = lambda one, other: one == other,
+        *,
+        dedupe_window_s: float,
+        inbox_wait_s: float = 0.25,
+        keep_s: float = 35.0,
+        capacity: int = 100_000,
+        identical: IdenticalRequests | None = None,
+        read_copy_age: Callable[[], float] = lambda: inf,
+        read_in_flight: Callable[[], Iterable[RequestIdentity]] = lambda: (),
+    ) -> None:
+        self._send = send
+        self._read_in_flight = read_in_flight  # the requests that this instance is handling
+        self._read_copy_age = read_copy_age  # seconds since the stream stored the copy that is answered
+        self.identical = identical if identical is not None else IdenticalRequests(lambda _: None)
+        self._conflict = conflict  # builds the answer "this id came with other bytes" from the id and those bytes (empty: not kept)
+        self._is_same = is_same  # whether other bytes ask for the same: a fresh trace id, another order of keys
+        self.span = dedupe_window_s + 0.12  # seconds for which the stream drops a repeated id, and a little more
+        self._wait_s = inbox_wait_s
+        self._keep_s = keep_s
+        self._capacity = capacity
+        self._inboxes = WaitingInboxes()
+        self._waiting: dict[CorrelationKey, deque[UnclaimedAnswer]] = {}
+        self._answered: OrderedDict[CorrelationKey, Answered] = OrderedDict()  # requests with an id, oldest first
+        self._answered_without_id: OrderedDict[CorrelationKey, float] = OrderedDict()  # when each was answered, oldest first
+        self._standstill = Standstill()  # a repeat that the stream dropped is not taken for one that it stores, however late it is heard
+
+    @property
+    def pending(self) -> int:
+        """Inboxes that this instance has not answered. Other instances answered most of them."""
+        return len(self._inboxes)
+
+    def find_inbox(self, request: RequestIdentity) -> str | None:
+        """An inbox that waits for the answer to this request; None: none was heard, or it has its answer."""
+        key = _hash_content(request) if request.msg_id is None else hash(request.msg_id)
+        waiting = self._inboxes.younger.get(key) or self._inboxes.older.get(key)
+        return (waiting[0][0] or None) if waiting else None
+
+    def has_inbox(self, msg_id: str) -> bool:
+        """Whether an inbox waits, or a request without one was heard, under this id."""
+        key, table = hash(msg_id), self._inboxes
+        return key in table.younger or key in table.older
+
+    # -- once for each request, once for each answer -------------------------------------------------------
+
+    def add_request(self, request: RequestIdentity, inbox: str, now: float, number: int = 0) -> None:
+        """The listener heard this request, as number `number`."""
+        msg_id, content_hash = request.msg_id, _hash_content(request)
+        key = content_hash if msg_id is None else hash(msg_id)
+        if msg_id is None:
+            self.identical.on_repeat(key, request.data, now)
+        if self._waiting and key in self._waiting:
+            self._claim(request, content_hash, inbox, now, number)
+            return
+        if (
+            msg_id is not None
+            and (known := self._answered.get(key)) is not None
+            and now - known.at <= self.span + self._standstill.measure(now)
+        ):
+            if inbox != known.to:
+                self._send(
+                    inbox, known.data if known.content_hash == content_hash else self._answer_of_other(known.request, request, known.data)
+                )
+            return
+        table = self._inboxes
+        if table.count >= self._capacity:
+            self._start_generation(now)
+        table.count += 1
+        inboxes = table.younger.get(key)
+        named = content_hash if msg_id is not None else number
+        if inboxes is not None:
+            is_other = msg_id is not None and inboxes[0][1] != content_hash
+            inboxes.append((inbox, named, now, table.keep_bytes(request) if is_other else b""))
+            if msg_id is None:
+                self.identical.note(key, request.data)
+        else:
+            table.younger[key] = [(inbox, named, now, b"")]
+
+    def add_plain_request(self, data: bytes, inbox: str, now: float, number: int) -> None:
+        """`add_request` for a request without headers. If its bytes are unique, as most are, it costs one entry in a table."""
+        key, table = hash(data), self._inboxes
+        is_alone = key not in table.younger and key not in self._waiting and key not in self.identical.first_ones
+        if is_alone and table.count < self._capacity:
+            table.count += 1
+            table.younger[key] = [(inbox, number, now, b"")]
+        else:
+            self.add_request(RequestIdentity(None, None, data), inbox, now, number)
+
+    def answer_plain(self, data: bytes, answer: bytes, now: float, sequence: int) -> bool:
+        """`answer` for a request without headers, with unique bytes, that was heard here. False: nothing was done; call `answer`."""
+        key, identical, table = hash(data), self.identical, self._inboxes
+        inboxes = table.younger.get(key)
+        if inboxes is None or len(inboxes) > 1 or key in self._answered_without_id or key in identical.repeated or key in table.older:
+            return False
+        one = inboxes[0]
+        if now - one[2] > INBOX_FRESH_S or identical.may_be_anothers(one, sequence, now, is_old=False):
+            return False
+        del table.younger[key]
+        table.count -= 1
+        if sequence:
+            identical.learn(one, sequence)
+        self._answered_without_id[key] = now
+        self._send(one[0], answer)
+        identical.keep_first(key, one, now)
+        return True
+
+    def note(self, request: RequestIdentity, now: float) -> None:
+        """A request with an id, but without an inbox, was heard: the stream drops a later request with this id."""
+        key, table = hash(request.msg_id), self._inboxes
+        if key in self._waiting or table.count >= self._capacity:
+            return
+        table.count += 1
+        table.younger.setdefault(key, []).append((NO_INBOX, _hash_content(request), now, b""))
+
+    def answer(
+        self, request: RequestIdentity, data: bytes, unclaimed: Callable[[], None], *, may_wait: bool, now: float, sequence: int = 0
+    ) -> None:
+        """Send the answer of the copy at `sequence` to its inboxes; without one, call `unclaimed`.
+
+        `may_wait` False: no inbox is to come (a redelivery, or stored before this listener subscribed).
+        """
+        msg_id, content_hash = request.msg_id, _hash_content(request)
+        key = content_hash if msg_id is None else hash(msg_id)
+        if msg_id is not None:
+            self._answered.pop(key, None)
+            self._answered[key] = Answered(
+                request if len(request.data) <= MAX_KEPT_REQUEST_BYTES else _drop_data(request), content_hash, data, now
+            )
+        inboxes = self._inboxes.pop(key)
+        if not inboxes:
+            is_claimed = False
+        elif msg_id is None:
+            is_claimed = self._answer_without_id(request, inboxes, data, sequence, may_wait=may_wait, now=now)
+        elif may_wait and now - inboxes[-1][2] > self.span and self._is_copy_younger(inboxes[-1], now):
+            self._inboxes.put_back(key, inboxes)
+            unclaimed = partial(self._answer_older, request, data, unclaimed)
+            is_claimed = False
+        elif len(inboxes) == 1 and inboxes[0][1] == content_hash:  # nearly always
+            if is_claimed := inboxes[0][0] != NO_INBOX:
+                self._send(inboxes[0][0], data)
+        else:
+            is_claimed = self._share(inboxes, content_hash, request, data)
+        if is_claimed:
+            return
+        if may_wait:
+            self._wait_for_request(key, UnclaimedAnswer(request, content_hash, data, now + self._wait_s, unclaimed))
+        elif content_hash not in self._answered_without_id:
+            unclaimed()
+
+    def answer_to_named_inbox(self, request: RequestIdentity, data: bytes, to: str, now: float) -> None:
+        """Send the answer to the inbox that the request named (`Reply-To`), and to others with the same id."""
+        self._send(to, data)
+        msg_id, content_hash = request.msg_id, _hash_content(request)
+        if msg_id is None:
+            return
+        key = hash(msg_id)
+        self._answered.pop(key, None)
+        self._answered[key] = Answered(
+            request if len(request.data) <= MAX_KEPT_REQUEST_BYTES else _drop_data(request), content_hash, data, now, to
+        )
+        others = [one for one in self._inboxes.pop(key) if one[0] != to]
+        if others:
+            self._share([*others, (to, content_hash, now, b"")], content_hash, request, data, served=to)
+
+    # -- time ------------------------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> None:
+        """Called some fifty times a second: removes what has expired."""
+        self._standstill.look(now)
+        if self._waiting:
+            self._end_waits(now)
+        self._answer_left_over(now)
+        self.identical.announce(now)
+        while self._answered and next(iter(self._answered.values())).at < now - self.span - self._standstill.measure(now):
+            self._answered.popitem(last=False)
+        while self._answered_without_id and next(iter(self._answered_without_id.values())) < now - ANSWERED_FOR_S:
+            self._answered_without_id.popitem(last=False)
+        if now - self._inboxes.started_at >= self._keep_s:
+            self._start_generation(now)
+
+    # -- helpers ---------------------------------------------------------------------------------------------
+
+    def _start_generation(self, now: float) -> None:
+        in_flight = (_hash_content(one) if one.msg_id is None else hash(one.msg_id) for one in self._read_in_flight())
+        self._inboxes.start_generation(now, in_flight)
+
+    def _is_copy_younger(self, newest: WaitingInbox, now: float) -> bool:
+        """Whether the stream stored the copy after the time of this inbox: another instance answered the inbox, and the copy's own comes.
+
+        The age of the copy is by the server's clock. Where the clocks differ, the answer is late by `inbox_wait_s`, and not lost.
+        """
+        return now - newest[2] - self._read_copy_age() > self.span and not self.identical.is_alone(now)
+
+    def _answer_older(self, request: RequestIdentity, data: bytes, unclaimed: Callable[[], None]) -> None:
+        """No younger inbox came."""
+        inboxes = self._inboxes.pop(hash(request.msg_id))
+        if not inboxes or not self._share(inboxes, _hash_content(request), request, data):
+            unclaimed()
+
+    def _answer_of_other(self, stored: RequestIdentity, other: RequestIdentity, answer: bytes) -> bytes:
+        """The answer to a request that the stream dropped because its id came with the bytes of `stored`."""
+        if stored.tenant == other.tenant and self._is_same(stored.data, other.data):
+            return answer
+        return self._conflict(stored.msg_id or "", other.data)
+
+    def _wait_for_request(self, key: CorrelationKey, waiting: UnclaimedAnswer) -> None:
+        self._waiting.setdefault(key, deque()).append(waiting)
+
+    def _share(
+        self, inboxes: list[WaitingInbox], content_hash: int, request: RequestIdentity, data: bytes, served: str | None = None
+    ) -> bool:
+        """Send one stored copy's answer to the inboxes of its id that belong to it.
+
+        These are the ones within `span` of its newest inbox. Older ones belong to an earlier copy that another instance answered;
+        the stream dropped requests with other bytes that came within `span`.
+        """
+        newest = max((at for _, hashed, at, _ in inboxes if hashed == content_hash), default=None)
+        if newest is None:
+            self._inboxes.put_back(hash(request.msg_id), inboxes)
+            return False
+        is_claimed = False
+        for inbox, hashed, at, other in inboxes:
+            is_claimed = is_claimed or (hashed == content_hash and inbox != NO_INBOX)
+            if abs(newest - at) <= self.span and inbox not in (served, NO_INBOX):
+                self._send(inbox, data if hashed == content_hash else self._answer_of_other(request, replace(request, data=other), data))
+        self._inboxes.put_back(hash(request.msg_id), [one for one in inboxes if one[2] - newest > self.span])
+        return is_claimed
+
+    def _claim(self, request: RequestIdentity, content_hash: int, inbox: str, now: float, number: int) -> None:
+        key = content_hash if request.msg_id is None else hash(request.msg_id)
+        waiting = self._waiting[key]
+        if request.msg_id is not None and waiting[0].content_hash != content_hash:
+            self._send(inbox, self._answer_of_other(waiting[0].request, request, waiting[0].data))
+            return
+        data = waiting.popleft().data
+        self._send(inbox, data)
+        if request.msg_id is None:
+            self._mark_answered(content_hash, now)
+            self.identical.keep_first(key, (inbox, number, now, b""), now)
+            if number and not self.identical.is_alone(now):  # the inbox may belong to another copy
+                self.identical.watch(key, crc32(request.data), data, now)
+        elif others := self._inboxes.pop(key):  # the same id with other bytes, heard before the first one's inbox
+            self._share([*others, (inbox, content_hash, now, b"")], content_hash, request, data, served=inbox)
+        if not waiting:
+            del self._waiting[key]
+
+    # -- without an id ---------------------------------------------------------------------------------------
+
+    def _answer_without_id(
+        self, request: RequestIdentity, inboxes: list[WaitingInbox], data: bytes, sequence: int, *, may_wait: bool, now: float
+    ) -> bool:
+        """Answer the inbox of this copy if it can be told from those of identical requests, else all of them."""
+        identical, key = self.identical, _hash_content(request)
+        is_like_no_other = len(inboxes) == 1 and key not in self._answered_without_id and key not in identical.repeated
+        if is_like_no_other and sequence and now - inboxes[0][2] <= INBOX_FRESH_S:
+            identical.learn(inboxes[0], sequence)
+        self._mark_answered(key, now)
+        if is_like_no_other or not identical.can_choose(inboxes, sequence, now):
+            checksum = 0 if is_like_no_other else identical.note(key, request.data)
+            for one in inboxes:
+                self._answer_inbox(checksum, one, data, now)
+            if is_like_no_other:
+                identical.keep_first(key, inboxes[0], now)
+            if may_wait and identical.may_be_anothers(inboxes[-1], sequence, now, is_old=now - inboxes[-1][2] > INBOX_FRESH_S):
+                self._wait_for_request(key, UnclaimedAnswer(request, key, data, now + self._wait_s, _ignore))
+            return True
+        checksum = identical.note(key, request.data)
+        identical.watch(key, checksum, data, now)
+        at = identical.choose(inboxes, sequence)
+        if at is not None:
+            self._answer_inbox(checksum, inboxes.pop(at), data, now)
+        self._inboxes.put_back(key, inboxes)
+        return at is not None
+
+    def _answer_inbox(self, checksum: int, one: WaitingInbox, data: bytes, now: float) -> None:
+        self._send(one[0], data)
+        self.identical.tell_answered(checksum, one, now)
+
+    def _answer_left_over(self, now: float) -> None:
+        """Answer inboxes that no instance answered in time, although identical requests were answered."""
+        for key, checksum, data in self.identical.take_due(now):
+            inboxes = self._inboxes.pop(key)
+            for one in inboxes:
+                if now - one[2] >= self._wait_s:
+                    self._answer_inbox(checksum, one, data, now)
+            left = [one for one in inboxes if now - one[2] < self._wait_s]
+            self._inboxes.put_back(key, left)
+            if left:
+                self.identical.watch(key, checksum, data, now)
+
+    def forget(self, line: str) -> None:
+        """Another instance answered this inbox."""
+        if (answered := self.identical.read(line)) is None:
+            return
+        key, number, inbox = answered
+        inboxes = self._inboxes.pop(key)
+        at = self.identical.find(inboxes, number, inbox)
+        if at is not None:
+            del inboxes[at]
+        self._inboxes.put_back(key, inboxes)
+
+    def _end_waits(self, now: float) -> None:
+        for key in [key for key, waiting in self._waiting.items() if waiting[0].until <= now]:
+            waiting = self._waiting[key]
+            while waiting and waiting[0].until <= now:
+                ended = waiting.popleft()
+                if key not in self._answered_without_id:
+                    ended.unclaimed()
+            if not waiting:
+                del self._waiting[key]
+
+    def _mark_answered(self, content_hash: int, now: float) -> None:
+        self._answered_without_id.pop(content_hash, None)
+        self._answered_without_id[content_hash] = now
+
+
+def _drop_data(request: RequestIdentity) -> RequestIdentity:
+    """A large request without its bytes: it is kept as long as the stream's duplicate window."""
+    return replace(request, data=b"")
+
+
+def _ignore() -> None:
+    """Do nothing: the request was answered."""
+
+
+def _hash_content(request: RequestIdentity) -> int:
+    """Python's own hash will do, because both sides compute it in this process."""
+    if request.msg_id is None and request.tenant is None:
+        return hash(request.data)
+    return hash((request.msg_id, request.tenant, request.data))

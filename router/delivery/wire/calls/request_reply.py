@@ -1,0 +1,160 @@
+"""Request-reply with a deadline: one inbox for the life of the connection, and a dictionary of the calls in flight.
+
+    call ── post ──> subject ── reply: {inbox}.{token} ──> the reader ──> the future of that token
+
+Deadlines fall into ticks of 5 ms, and one timer serves all calls of a tick: a timer of its own costs a call as much as sending
+it. A reply that comes after its deadline finds no call and is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from time import monotonic
+
+from msgspec import Struct
+
+from router.contracts.extension import DEADLINE, FAULT, read_retry_after
+from router.core.errors import BrokerUnavailable, CallTimeout, ConnectionLost, NoResponders, Poison
+from router.core.ids import random_tokens
+from router.core.message import NO_HEADERS
+from router.delivery.wire.connection import Connection, open_head_of
+from router.delivery.wire.frame_parser import parse_head
+
+TIMEOUT_CHECK_S = 0.005
+_HEAD = b"%b" + DEADLINE.encode() + b": %d\r\n\r\n"
+NO_RESPONDERS = "503"
+SERVICE_ERROR_CODE = "Nats-Service-Error-Code"
+SERVICE_ERROR = "Nats-Service-Error"
+UNKNOWN_ERROR = 500  # an error that names no number we can read
+
+
+class ServiceReply(Struct, frozen=True, gc=False):
+    """What came back. `error_code`: a service says no, by the NATS service protocol (4xx: the request; 5xx: the service)."""
+
+    data: bytes
+    error_code: int | None = None
+    error: str | None = None
+    fault: str | None = None  # as the service says it
+    retry_after_ms: int | None = None
+
+
+_Waiting = tuple[asyncio.Future[ServiceReply], dict[bytes, int]]  # and the tick that it is due in
+
+
+class TooLarge(Poison):
+    """The server takes no message of this size."""
+
+
+class RequestReplyClient:
+    """All calls over one connection. Nothing is subscribed before the first."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._inbox = ""
+        self._opening: asyncio.Task[int] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # once there is an inbox
+        self._tokens = random_tokens()  # a service sees the token of its own call: it must not lead to those of others
+        self._waiting: dict[bytes, _Waiting] = {}
+        self._due: dict[int, dict[bytes, int]] = {}  # by tick: who waits, and the connection's life when it was called
+
+    def head(self, headers: Mapping[str, str]) -> bytes:
+        """Headers as `call` takes them: made once for all calls that bear them."""
+        return open_head_of(headers)
+
+    def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Awaitable[ServiceReply]:
+        """The answer. Raises CallTimeout, NoResponders, ConnectionLost; BrokerUnavailable, TooLarge: nothing was sent.
+
+        The subject is trusted. Its headers say how long it waits. A future, once there is an inbox: a coroutine would cost as much again.
+        """
+        loop = self._loop
+        if loop is None:
+            return self._open_and_call(subject, data, head, timeout_s)
+        connection, head = self._connection, _HEAD % (head, timeout_s * 1000)
+        if not connection.is_connected or len(head) + len(data) > connection.max_payload:
+            raise self._refusal(len(head) + len(data))
+        name = next(self._tokens)
+        token = name.encode()
+        tick = int((monotonic() + timeout_s) / TIMEOUT_CHECK_S) + 1
+        due = self._due.get(tick)
+        if due is None:
+            due = self._due_at(tick, loop)
+        due[token] = connection.reconnect_count
+        future: asyncio.Future[ServiceReply] = loop.create_future()
+        self._waiting[token] = (future, due)
+        connection.publish_nowait(subject, data, f"{self._inbox}{name}", head)
+        return future
+
+    async def _open_and_call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> ServiceReply:
+        await self._open()
+        return await self.call(subject, data, head, timeout_s)
+
+    def __len__(self) -> int:
+        """How many wait. One that was cancelled does not, though its place is cleared only when its time is over."""
+        return sum(not waiting.done() for waiting, _ in self._waiting.values())
+
+    def _refusal(self, size: int) -> BrokerUnavailable | TooLarge:
+        if not self._connection.is_connected:
+            return BrokerUnavailable("not connected")
+        # The server would end the connection for it.
+        return TooLarge(f"{size} bytes where the server takes {self._connection.max_payload}")
+
+    async def _open(self) -> None:
+        """Subscribe to the inbox once; a cancelled caller must not cancel the subscription for the others."""
+        if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
+            self._inbox = f"{self._connection.new_inbox()}."
+            self._opening = asyncio.create_task(self._connection.subscribe_raw(f"{self._inbox}*", self._on_reply))
+        await asyncio.shield(self._opening)
+        self._loop = asyncio.get_running_loop()
+
+    def _on_reply(self, subject: bytes, _reply: bytes, data: bytes, head: bytes | None) -> None:
+        """Raw, for there are as many of these as calls; nothing here raises."""
+        token = subject[len(self._inbox) :]
+        found = self._waiting.pop(token, None)
+        if found is None:
+            return
+        waiting, due = found
+        del due[token]
+        if waiting.done():  # cancelled
+            return
+        self._connection.has_woken_task = True
+        if head is None:
+            waiting.set_result(ServiceReply(data))
+            return
+        headers = parse_head(head) or NO_HEADERS
+        if not data and headers.get("Status") == NO_RESPONDERS:
+            waiting.set_exception(NoResponders("no responders"))
+        elif SERVICE_ERROR_CODE in headers or SERVICE_ERROR in headers:
+            waiting.set_result(_read_error(data, headers))
+        else:
+            waiting.set_result(ServiceReply(data))
+
+    def _due_at(self, tick: int, loop: asyncio.AbstractEventLoop) -> dict[bytes, int]:
+        """Who is due in this tick, with a timer for all of them."""
+        loop.call_at(loop.time() + tick * TIMEOUT_CHECK_S - monotonic(), self._expire, tick)
+        due = self._due[tick] = {}
+        return due
+
+    def _expire(self, tick: int) -> None:
+        for token, reconnects in self._due.pop(tick).items():
+            waiting, _ = self._waiting.pop(token)
+            if waiting.done():
+                continue
+            if self._connection.reconnect_count != reconnects or not self._connection.is_connected:
+                waiting.set_exception(ConnectionLost("the connection was lost while the call was under way"))
+            else:
+                waiting.set_exception(CallTimeout("no answer in time"))
+
+
+def _read_error(data: bytes, headers: Mapping[str, str]) -> ServiceReply:
+    return ServiceReply(
+        data,
+        _number(headers.get(SERVICE_ERROR_CODE, "")),
+        headers.get(SERVICE_ERROR, ""),
+        headers.get(FAULT),
+        read_retry_after(headers),
+    )
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 6 else UNKNOWN_ERROR

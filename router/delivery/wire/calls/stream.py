@@ -1,0 +1,124 @@
+"""One request, many pieces: the reading end of a stream.
+
+    async with Stream(connection, subject, data, head, silence_s=5.0) as pieces:
+        async for piece in pieces: ...                    the reader knows which piece is the last, and leaves
+    pieces.take_unread()                                  what the sender had sent before the server knew that it left
+
+Each stream has a subscription, which ends with it: from then on the server tells the sender that there is no responder
+(`reply_streams`), so a reader that is cancelled, or dies, stops its stream without sending anything. Pieces come in order or the
+stream breaks: a loss by a lost connection always raises.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from typing import Self
+
+from msgspec import Struct
+
+from router.core.errors import BrokerUnavailable, CallTimeout, ConnectionLost, NoResponders, RouterError, StreamOverrun
+from router.delivery.wire.calls.request_reply import TooLarge
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.frame_parser import Headers
+
+CONNECTION_CHECK_S = 0.25  # how soon a lost connection is noticed by who waits for a piece
+MAX_BUFFERED_BYTES = 8 * 1024 * 1024  # bytes that a reader may be behind
+NO_HEADERS: Headers = {}
+
+
+class StreamPiece(Struct, frozen=True):
+    data: bytes
+    headers: Headers
+
+
+class Stream:
+    """`silence_s`: seconds without a piece after which it is given up, the first one included."""
+
+    def __init__(self, connection: Connection, subject: str, data: bytes, head: bytes = b"", *, silence_s: float) -> None:
+        self._connection = connection
+        self._question = (subject, data, head)
+        self._silence_s = silence_s
+        self._lives = connection.reconnect_count
+        self._sid: int | None = None
+        self._waiting: deque[StreamPiece] = deque()
+        self._size = 0
+        self._broken: RouterError | None = None
+        self._news: asyncio.Future[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Ask. Raises BrokerUnavailable, TooLarge: nothing was sent."""
+        if not self._connection.is_connected:
+            raise BrokerUnavailable("not connected")
+        subject, data, head = self._question
+        require_fit(self._connection, head, data)
+        inbox = self._connection.new_inbox()
+        self._sid = await self._connection.subscribe_direct(inbox, self._on_message)
+        self._connection.publish_nowait(subject, data, inbox, head)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._sid is not None:
+            await self._connection.unsubscribe(self._sid)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> StreamPiece:
+        """The next piece. Raises CallTimeout, NoResponders, ConnectionLost, StreamOverrun; it never ends by itself."""
+        if not self._waiting and self._broken is None:
+            await self._wait_for_news()
+        if self._waiting:
+            piece = self._waiting.popleft()
+            self._size -= len(piece.data)
+            return piece
+        raise self._broken or CallTimeout(f"nothing was heard for {self._silence_s:g} s")
+
+    def take_unread(self) -> Iterator[StreamPiece]:
+        """What came and was not read. Once the stream is left nothing is added; before, there is never more than MAX_BUFFERED_BYTES."""
+        while self._waiting:
+            yield self._waiting.popleft()
+
+    @property
+    def _is_cut(self) -> bool:
+        """Whether pieces may have been lost: a server that went away takes what it had not sent with it."""
+        return self._connection.reconnect_count != self._lives or not self._connection.is_connected
+
+    async def _wait_for_news(self) -> None:
+        """Something came, the connection was lost, or nothing was heard for too long."""
+        loop = asyncio.get_running_loop()
+        news = self._news = loop.create_future()
+        until = loop.time() + self._silence_s
+        try:
+            while not (news.done() or self._is_cut) and (left := until - loop.time()) > 0:
+                await asyncio.wait({news}, timeout=min(left, CONNECTION_CHECK_S))
+        finally:
+            self._news = None
+        if self._is_cut and not self._waiting:
+            self._broken = self._broken or _cut()
+
+    def _on_message(self, _subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
+        if self._broken is not None:
+            return
+        if self._is_cut:
+            self._broken = _cut()
+        elif not data and headers is not None and headers.get("Status") == "503":
+            self._broken = NoResponders("no responders")
+        elif self._size + len(data) > MAX_BUFFERED_BYTES:
+            self._broken = StreamOverrun(f"the reader is more than {MAX_BUFFERED_BYTES} bytes behind")
+        else:
+            self._size += len(data)
+            self._waiting.append(StreamPiece(data, headers or NO_HEADERS))
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+
+def require_fit(connection: Connection, head: bytes, data: bytes) -> None:
+    """Raises TooLarge: for a request above its limit, the server would close the connection."""
+    if (size := len(head) + len(data)) > connection.max_payload:
+        raise TooLarge(f"a request of {size} bytes is above the server's limit of {connection.max_payload}")
+
+
+def _cut() -> ConnectionLost:
+    return ConnectionLost("the connection was lost while the stream ran")
