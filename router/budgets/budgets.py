@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import uuid
 
+from router.budgets.followed import FollowedBudgets
 from router.budgets.leases import BudgetLeases
-from router.budgets.live import LiveBudgets
 from router.budgets.model import BudgetTable
 from router.budgets.settlement import BudgetSettlement
 from router.budgets.spent_documents import SpentDocuments
@@ -33,7 +33,7 @@ class Budgets:
         buckets, usage, config = settings.buckets, settings.streams.usage.name, settings.budgets
         self.clock = ServerClock(jetstream, usage, now=now, wall_clock=wall_clock)
         self.table = BudgetTable(uuid.uuid4().hex, config.slice_percent / 100, self.clock, config.least_reservation)
-        self.live = LiveBudgets(jetstream, buckets.budgets.name, self.table, infos)
+        self.followed = FollowedBudgets(jetstream, buckets.budgets.name, self.table, infos)
         self.documents = SpentDocuments(jetstream, buckets.budgets_spent.name)
         self.leases = BudgetLeases(self.table, self.documents, self.clock, alerts, config.reservation_ms / 1000)
-        self.settlement = BudgetSettlement(jetstream, usage, self.live, self.table, self.documents, self.clock, alerts, clock=now)
+        self.settlement = BudgetSettlement(jetstream, usage, self.followed, self.table, self.documents, self.clock, alerts, clock=now)

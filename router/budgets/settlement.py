@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from router.budgets.event_memory import EventMemory
-from router.budgets.live import LiveBudgets
+from router.budgets.followed import FollowedBudgets
 from router.budgets.model import Budget, BudgetTable, BudgetWindow, find_window, settle_costs
 from router.budgets.model.leases import SettledCost
 from router.budgets.model.reservation import RESERVATION_HEADER, read_reservation
@@ -56,7 +56,7 @@ class BudgetSettlement:
         self,
         jetstream: JetStream,
         stream: str,
-        live: LiveBudgets,
+        followed: FollowedBudgets,
         table: BudgetTable,
         documents: SpentDocuments,
         server_clock: ServerClock,
@@ -66,7 +66,7 @@ class BudgetSettlement:
     ) -> None:
         self._jetstream = jetstream
         self._stream = stream
-        self._live = live
+        self._followed = followed
         self._table = table
         self._documents = documents
         self._server_clock = server_clock
@@ -115,7 +115,7 @@ class BudgetSettlement:
         if record is not None and record.timeline != self._place.timeline:
             log.warning(events.USAGE_REPLACED, stream=self._stream, created=self._place.created, through=self._place.through)
         await self._renew(entry.revision if entry is not None else None)
-        await self._live.reload()  # a budget that was put a moment ago misses no event
+        await self._followed.reload()  # a budget that was put a moment ago misses no event
         await self._open_reader()
         return True
 

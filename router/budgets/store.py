@@ -1,4 +1,4 @@
-"""The bucket of budgets: each is checked and versioned before it is written. The command line writes, a router reads (`live`)."""
+"""The bucket of budgets: each is checked and versioned before it is written. The command line writes, a router reads (`followed`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Pages that show what a router does, who is hurt, and which command mends it. They read; `mend` writes, where that is set.
 
     browser ── guard ──> application ──> a page ──> knowledge ──> the functions that the commands read by
-                              └── /live ──> live_feed ◄── sampler ◄── /metrics of the routers, alerts, infos of consumers
+                              └── /live ──> page_feed ◄── sampler ◄── /metrics of the routers, alerts, infos of consumers
 
 `router console` runs it as a process of its own, with a role of its own (deploy/nats). A page reads by the functions of the commands:
 `knowledge` keeps the last answer of each, so that a page says what it knew, and when, while the broker is unavailable.
@@ -9,7 +9,7 @@
     mend          the addresses and pages of what is written
     guard         which requests are answered at all, and the headers of each response
     application   addresses, exports, errors
-    live_feed     the page Now for browsers that stay: bounded, and slow ones are dropped
+    page_feed     the page Now for browsers that stay: bounded, and slow ones are dropped
     static        style, script and the two libraries, as files of this package
 
 In `router.shell`:

@@ -23,7 +23,7 @@ from router.console.early_start import BEGIN_AFTER_S, answer_early
 from router.console.events import answer_with_events
 from router.console.guard import ConsoleGuard
 from router.console.knowledge import Knowledge
-from router.console.live_feed import LiveFeed
+from router.console.page_feed import PageFeed
 from router.core.legible import shorten
 from router.shell.access import Access, AccessControl, FormRefused, LoginPages
 from router.shell.access.scope import check_page, describe_absence, limit_address
@@ -44,7 +44,7 @@ class ConsolePages:
         sources: Sources,
         access: AccessControl,
         sampler: Sampler,
-        feed: LiveFeed,
+        feed: PageFeed,
         begin_after_s: float = BEGIN_AFTER_S,
     ) -> None:
         self._sources = sources

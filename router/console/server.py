@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from router.config import Settings
 from router.console.application import ConsolePages, build_application, render_now
 from router.console.early_start import BEGIN_AFTER_S
-from router.console.live_feed import LiveFeed
 from router.console.mend import MendRuns, list_routes
+from router.console.page_feed import PageFeed
 from router.process.observability.http import serve_application
 from router.process.observability.http_protocol import RESPONSE_TIMEOUT_S, GuardedProtocol
 from router.process.supervision import Child, Intensity, Supervisor, supervise
@@ -19,13 +19,13 @@ from router.shell.page_data import Sources
 from router.shell.sampler import NowState, Sampler
 
 
-class LiveProtocol(GuardedProtocol):
+class PageProtocol(GuardedProtocol):
     """HTTP with the limits of the operators' port, but that the events of the page Now have no end."""
 
     def _set_deadline(self, seconds: float) -> None:
         super()._set_deadline(seconds)
         if seconds == RESPONSE_TIMEOUT_S and self.scope is not None and self.scope["path"].endswith("/live"):
-            self._clear_deadline()  # `LiveFeed` and its response drop a browser that does not read
+            self._clear_deadline()  # `PageFeed` and its response drop a browser that does not read
 
 
 class ConsoleServer:
@@ -37,7 +37,7 @@ class ConsoleServer:
     def __init__(self, settings: Settings, origins: Mapping[str, str] | None = None, begin_after_s: float = BEGIN_AFTER_S) -> None:
         self._settings = settings
         self.origins = dict(origins or {})
-        self.feed = LiveFeed(settings.console.clients)
+        self.feed = PageFeed(settings.console.clients)
         self.link = BrokerLink(settings)
         self.sampler = Sampler(settings, self.link, self._on_sample, lambda: self.feed.count)
         self.access = AccessControl(settings)
@@ -54,7 +54,7 @@ class ConsoleServer:
         async def serve() -> None:
             console = self._settings.console
             try:
-                await serve_application(self._application, console.host, console.port, on_started, protocol=LiveProtocol)
+                await serve_application(self._application, console.host, console.port, on_started, protocol=PageProtocol)
             finally:
                 self.feed.close()
 

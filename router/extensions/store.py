@@ -1,6 +1,6 @@
 """The bucket of registry entries: each is checked and versioned before it is written.
 
-The command line and the admin service write with this class; a router reads with `services.live_extensions`.
+The command line and the admin service write with this class; a router reads with `extensions.followed`.
 """
 
 from __future__ import annotations

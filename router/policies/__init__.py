@@ -2,7 +2,7 @@
 
 model      decides: documents, plan, engine, strategies, canaries, measurements, rate limits. Pure
 store      the bucket; `check` and `audited_policies` stand before it, `files`, `seed` and `sync` bring directories
-live       keeps the policies of this process equal to the bucket
+followed   keeps the policies of this process equal to the bucket
 canaries, breakers, rate_leases, shared_*   join `model` with buckets, metrics and alerts
 commands, page, mend                        what operators type, see and change
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from router.core import ids
-from router.delivery.kv.live_bucket import SMALL
+from router.delivery.kv.followed_bucket import SMALL
 from router.delivery.kv.versioned_store import MAX_AUTHOR
 from router.policies.model import SHARED, ParsedPolicy, PolicyError, lint, load_policy
 

@@ -1,6 +1,6 @@
 """The bucket of policies: each is checked and versioned before it is written.
 
-The command line and the admin service write with this class; a router reads with `services.live_policies`. A tenant's policies are
+The command line and the admin service write with this class; a router reads with `policies.followed`. A tenant's policies are
 found only under its id.
 """
 

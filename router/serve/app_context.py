@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 
 from router.budgets.budgets import Budgets
 from router.budgets.model.prices import PriceTable, Pricing
-from router.budgets.prices.live import LivePrices
+from router.budgets.prices.followed import FollowedPrices
 from router.budgets.prices.shared_ratios import SharedRatios
 from router.config import Settings
 from router.decide.model import IdempotencyCache
@@ -22,14 +22,14 @@ from router.delivery.replies.answered_requests import AnsweredRequests
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.shared_info import SharedInfo
+from router.extensions.followed import FollowedExtensions
 from router.extensions.invoker import build_extension_invoker, build_pipeline_runner
-from router.extensions.live import LiveExtensions
 from router.extensions.model import ExtensionRegistry, HealthTracker
 from router.operate.alerts import Alerts
 from router.operate.violations.recorder import ViolationRecorder
 from router.policies.breakers import Breakers, breaker_rules, limit_rules
 from router.policies.canaries import SharedCanaries
-from router.policies.live import LivePolicies
+from router.policies.followed import FollowedPolicies
 from router.policies.model import DEFAULT_COST, Averages, PolicyTable, ProviderTracker, SharedRates
 from router.policies.model.measurements import Measurements
 from router.policies.shared_breakers import SharedBreakers
@@ -82,21 +82,21 @@ class AppContext:
         self._add_providers()
         self._add_assignments()
         self._add_extensions()
-        self.checks["budgets"] = lambda: self.budgets.live.check
+        self.checks["budgets"] = lambda: self.budgets.followed.check
 
     def _add_policies(self) -> None:
         bucket = self.settings.buckets.policies.name
         self.policy_store = PolicyStore(DocumentBucket(self.jetstream, bucket))
-        self.live_policies = LivePolicies(self.jetstream, bucket, self.policies, self.infos)
-        self.checks["policies"] = lambda: self.live_policies.check
+        self.followed_policies = FollowedPolicies(self.jetstream, bucket, self.policies, self.infos)
+        self.checks["policies"] = lambda: self.followed_policies.check
 
     def _add_prices(self) -> None:
         settings = self.settings
         self.pricing = _build_prices(settings)
         bucket, currency = settings.buckets.prices.name, settings.usage.currency
         self.shared_ratios = SharedRatios(self.jetstream, settings.buckets.ratios.name, self.pricing.ratios)
-        self.live_prices = LivePrices(self.jetstream, bucket, self.pricing.table, currency, self.infos)
-        self.checks["prices"] = lambda: self.live_prices.check
+        self.followed_prices = FollowedPrices(self.jetstream, bucket, self.pricing.table, currency, self.infos)
+        self.checks["prices"] = lambda: self.followed_prices.check
 
     def _add_providers(self) -> None:
         """What is known of providers, and shared with other instances."""
@@ -150,7 +150,7 @@ class AppContext:
         self.registry, self.health = ExtensionRegistry(), HealthTracker()
         self.invoker = build_extension_invoker(jetstream.connection, self.breakers, self.health, metrics)
         self.extensions = build_pipeline_runner(settings, self.registry, self.invoker, metrics)
-        self.live_extensions = LiveExtensions(
+        self.followed_extensions = FollowedExtensions(
             jetstream,
             settings.buckets.extensions.name,
             self.registry,
@@ -158,7 +158,7 @@ class AppContext:
             settings.extensions.dir,
             infos=self.infos,
         )
-        self.checks["extensions"] = lambda: self.live_extensions.check
+        self.checks["extensions"] = lambda: self.followed_extensions.check
 
     def select_partition(self, settings: Settings) -> AppContext:
         """The same objects for another partition: all are shared but the settings and the marks of answered live copies."""

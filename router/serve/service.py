@@ -98,12 +98,12 @@ class RouterService:
         monitor = self._monitor = self._build_monitor(JetStream(connections.main, self.settings.nats.js_domain))
         await _wait_for_leader(monitor.ensure)
         context = self._build_context(monitor, connections)
-        await context.live_extensions.load()
-        await context.live_prices.load()
+        await context.followed_extensions.load()
+        await context.followed_prices.load()
         await context.breakers.shared.load()
         await context.shared_measurements.load()
         await context.canaries.load()
-        await context.budgets.live.load()
+        await context.budgets.followed.load()
         await _wait_for_leader(lambda: self._load_policies(context))
         announcing = asyncio.create_task(self._announce(on_ready))
         try:
@@ -114,7 +114,7 @@ class RouterService:
             announcing.cancel()
 
     async def _load_policies(self, context: AppContext) -> None:
-        await context.live_policies.load(self._seed)
+        await context.followed_policies.load(self._seed)
         if not self.policy_table.get_all():
             log.warning(events.POLICY_WARNING, warning="no policy is loaded: every request will be answered policy_not_found")
 

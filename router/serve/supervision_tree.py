@@ -72,9 +72,9 @@ class SupervisionTree:
     def tree(self, http: Child | None) -> Supervisor:
         """The tree, in the order of starts; it stops in reverse. Without `http` a parent serves the pages."""
         children: list[Child | Supervisor] = [http] if http is not None else []
-        children.append(Child("policies", self._context.live_policies.run))
-        children.append(Child("extensions", self._context.live_extensions.run))
-        children.append(Child("prices", self._context.live_prices.run))
+        children.append(Child("policies", self._context.followed_policies.run))
+        children.append(Child("extensions", self._context.followed_extensions.run))
+        children.append(Child("prices", self._context.followed_prices.run))
         helpers = [Helper("topology", self._monitor.run), Helper("dead_letters", self._build_depth_gauge().run)]
         if self._context.settings.assignment.removal_every_ms:
             helpers.append(Helper("finished_assignments", self._context.finished.run))
@@ -161,7 +161,7 @@ class SupervisionTree:
         return self._family(
             "budgets",
             Child("clock", budgets.clock.follow),
-            Child("follow", budgets.live.run),
+            Child("follow", budgets.followed.run),
             Child("leases", budgets.leases.run),
             Child("settlement", budgets.settlement.run),
         )

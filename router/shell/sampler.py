@@ -1,6 +1,6 @@
 """Takes a sample of all routers and of the broker every two seconds while a page Now is looked at, one for all; else nothing is asked.
 
-    a live page            sampled as long as there is one: `count_live`
+    a watched page         sampled as long as there is one: `count_watched`
     a page that is opened  sampled for `READ_ON_S` more, so that it has rates when it is asked again, also without scripts
 
 Kept: the samples of the last minute, which the figures are computed from, and the points of the charts for ten.
@@ -46,20 +46,20 @@ class NowState(Struct, frozen=True):
 
 
 class Sampler:
-    """A child of the console's tree. `on_sample` is called after each sample; `count_live`: pages that show each of them."""
+    """A child of the console's tree. `on_sample` is called after each sample; `count_watched`: pages that show each of them."""
 
     def __init__(
         self,
         settings: Settings,
         link: BrokerLink,
         on_sample: Callable[[NowState], None],
-        count_live: Callable[[], int],
+        count_watched: Callable[[], int],
         clock: Clock = steady,
     ) -> None:
         self._settings = settings
         self._link = link
         self._on_sample = on_sample
-        self._count_live = count_live
+        self._count_watched = count_watched
         self._clock = clock
         self._samples: deque[Sample] = deque(maxlen=KEPT_SAMPLES)
         self._points: deque[Point] = deque(maxlen=KEPT_POINTS)
@@ -73,7 +73,7 @@ class Sampler:
             await self._wanted.wait()
             await self.take_sample()
             await asyncio.sleep(SAMPLE_EVERY_S)
-            if not self._count_live() and self._clock() >= self._wanted_until:
+            if not self._count_watched() and self._clock() >= self._wanted_until:
                 self._wanted.clear()
 
     @property
@@ -81,7 +81,7 @@ class Sampler:
         return self._wanted.is_set()
 
     def begin(self) -> None:
-        """A page is looked at: sample for some seconds from now on, and as long as it is live."""
+        """A page is looked at: sample for some seconds from now on, and as long as it is watched."""
         self._wanted_until = self._clock() + READ_ON_S
         self._wanted.set()
 

@@ -13,7 +13,7 @@ from router.core.errors import Conflict, Poison
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.api import JetStream
 from router.policies.canaries import SharedCanaries
-from router.policies.live import LivePolicies
+from router.policies.followed import FollowedPolicies
 from router.policies.model import Policy, PolicyError, PolicyTable
 from router.policies.model.canaries import CanaryVerdict
 from router.policies.model.canary_record import CanaryRecord, canary_key, canary_record_bytes, read_canary_record
@@ -34,7 +34,7 @@ class Instance:
 
     def __init__(self, jetstream: JetStream, policies: str, canaries: str) -> None:
         self.table = PolicyTable()
-        self.live = LivePolicies(jetstream, policies, self.table)
+        self.followed = FollowedPolicies(jetstream, policies, self.table)
         store = PolicyStore(DocumentBucket(jetstream, policies))
         self.heard = RecordedAlerts()
         self.shared = SharedCanaries(jetstream, canaries, "node", policies=self.table, store=store, alerts=self.heard.alerts)
@@ -90,9 +90,9 @@ class Buckets:
     async def an_instance(self, *, judges: bool = False) -> AsyncIterator[Instance]:
         async with connected(self.url) as connection:
             instance = Instance(JetStream(connection), self.policies.name, self.canaries.name)
-            await instance.live.load()
+            await instance.followed.load()
             await instance.shared.load()
-            runs = [instance.live.run, instance.shared.follow, instance.shared.write, *([instance.shared.judge] if judges else [])]
+            runs = [instance.followed.run, instance.shared.follow, instance.shared.write, *([instance.shared.judge] if judges else [])]
             async with run_children(*runs):
                 yield instance
 

@@ -8,7 +8,7 @@ import pytest
 from nats.aio.client import Client
 
 from router.contracts.version_record import make_record, record_bytes
-from router.delivery.kv.live_bucket import SMALL
+from router.delivery.kv.followed_bucket import SMALL
 from router.policies.model import PolicyError
 from router.policies.model.parse import MAX_POLICY_BYTES
 from router.policies.model.sections import MOST_PROVIDERS

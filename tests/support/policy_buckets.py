@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from router.config import Settings
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.api import JetStream
-from router.policies.live import LivePolicies
+from router.policies.followed import FollowedPolicies
 from router.policies.model import PolicyTable
 from router.policies.store import PolicyStore
 from tests.support.buckets import Bucket, a_bucket
@@ -29,9 +29,9 @@ class PolicyBucket(PolicyStore):
         super().__init__(bucket.documents)
         self.bucket = bucket
 
-    def a_policy_table(self) -> tuple[PolicyTable, LivePolicies]:
+    def a_policy_table(self) -> tuple[PolicyTable, FollowedPolicies]:
         table = PolicyTable()
-        return table, LivePolicies(self.bucket.jetstream, self.bucket.name, table)
+        return table, FollowedPolicies(self.bucket.jetstream, self.bucket.name, table)
 
 
 @contextlib.asynccontextmanager

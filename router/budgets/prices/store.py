@@ -2,7 +2,7 @@
 
     key: provider, model     {prices: [{input, output, ..., valid_from, version}, ...]}
 
-The command line writes, a router reads (`live`). A document has the prices of one provider
+The command line writes, a router reads (`followed`). A document has the prices of one provider
 and model for all times, the earliest first: a price of next month stands beside the one of today.
 Each keeps the version of the document with which it was written; the newest has none of its own in
 the document, it is the record's.

@@ -73,7 +73,7 @@ def _read_prices(session: CommandSession, file: Path) -> Sequence[Price]:
     import orjson
 
     from router.budgets.model.prices import PriceError, PriceList, parse_prices
-    from router.budgets.prices.live import check_currency
+    from router.budgets.prices.followed import check_currency
     from router.contracts.codec import describe_mark
 
     data = read_bytes(file, "FILE", MAX_FILE_BYTES)

@@ -9,7 +9,7 @@ import pytest
 
 from router.budgets.model.prices import Price, PriceError, PriceTable, parse_price
 from router.budgets.prices import store as price_store
-from router.budgets.prices.live import LivePrices
+from router.budgets.prices.followed import FollowedPrices
 from router.budgets.prices.store import PriceNotFound, PriceStore
 from router.contracts.version_record import make_record, record_bytes
 from router.core.errors import Conflict
@@ -32,17 +32,17 @@ def a_price(**fields: Any) -> Price:
     return parse_price({"provider": "openai", "model": "gpt-4o", "currency": "USD", "output": "10", **fields})
 
 
-def follow(bucket: Bucket, currency: str = "USD") -> tuple[LivePrices, PriceTable]:
+def follow(bucket: Bucket, currency: str = "USD") -> tuple[FollowedPrices, PriceTable]:
     table = PriceTable()
-    return LivePrices(bucket.jetstream, bucket.name, table, currency, SharedInfo(bucket.jetstream)), table
+    return FollowedPrices(bucket.jetstream, bucket.name, table, currency, SharedInfo(bucket.jetstream)), table
 
 
 async def test_a_price_of_next_year_stands_beside_the_one_of_today(bucket: Bucket) -> None:
     store = PriceStore(bucket.documents)
     for price in (a_price(), a_price(output="8", valid_from=LATER), a_price(output="20")):
         await store.put(price, author="ann")
-    live, table = follow(bucket)
-    await live.load()
+    followed, table = follow(bucket)
+    await followed.load()
     found = [table.find("openai", "gpt-4o", at) for at in (0, AT_LATER - 1, AT_LATER)]
     assert [one.label if one else None for one in found] == ["openai/gpt-4o#3", "openai/gpt-4o#3", "openai/gpt-4o#2"]
     then = await store.get("openai", "gpt-4o", version=1)
@@ -135,18 +135,18 @@ async def test_a_document_that_is_none_leaves_the_last_good_one_in_force(bucket:
     at = key("openai", "gpt-4o")
     await bucket.write(at, write([MINE]))
     await bucket.write(at, value)
-    live, table = follow(bucket)
-    await live.load()
+    followed, table = follow(bucket)
+    await followed.load()
     price = table.find("openai", "gpt-4o", 0)
     assert price is not None
     assert price.output == 10 * 10**9
-    assert "gpt-4o: " in live.check.detail
-    assert json.dumps(live.check.detail)
+    assert "gpt-4o: " in followed.check.detail
+    assert json.dumps(followed.check.detail)
 
 
 async def test_prices_of_another_currency_than_costs_are_not_in_force(bucket: Bucket) -> None:
     await PriceStore(bucket.documents).put(a_price(), author="ann")
-    live, table = follow(bucket, "EUR")
-    await live.load()
+    followed, table = follow(bucket, "EUR")
+    await followed.load()
     assert table.find("openai", "gpt-4o", 0) is None
-    assert "costs are in EUR" in live.check.detail
+    assert "costs are in EUR" in followed.check.detail

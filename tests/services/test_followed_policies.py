@@ -9,7 +9,7 @@ import pytest
 
 from router.core.errors import BrokerUnavailable
 from router.core.ids import key
-from router.policies.live import LivePolicies
+from router.policies.followed import FollowedPolicies
 from router.policies.model import PolicyTable
 from router.policies.seed import SAMPLE_POLICIES
 from tests.support.observability import capture_log
@@ -39,8 +39,8 @@ def seeds(tmp_path: Path) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def running(live: LivePolicies) -> AsyncIterator[None]:
-    task = asyncio.create_task(live.run())
+async def running(followed: FollowedPolicies) -> AsyncIterator[None]:
+    task = asyncio.create_task(followed.run())
     try:
         yield
     finally:
@@ -56,8 +56,8 @@ def chosen(policy_table: PolicyTable, name: str = "default") -> tuple[str, int] 
 async def test_what_is_stored_is_in_the_table_before_the_first_request(place: PolicyBucket) -> None:
     await place.put(*ACME, a_policy_of("a"), replaces=0, author="ann")
     await place.put(*ACME, a_policy_of("b"), replaces=1, author="ann")
-    policy_table, live = place.a_policy_table()
-    await live.load()
+    policy_table, followed = place.a_policy_table()
+    await followed.load()
     assert chosen(policy_table) == ("b", 2)  # with the version that it stands under
 
 
@@ -67,8 +67,8 @@ async def test_a_seed_writes_only_what_was_never_there(place: PolicyBucket, seed
     await place.put("acme", "known", a_policy_of("ann"), replaces=0, author="ann")
     await place.put("acme", "deleted", a_policy_of("ann"), replaces=0, author="ann")
     await place.delete("acme", "deleted")
-    policy_table, live = place.a_policy_table()
-    await live.load(seeds)
+    policy_table, followed = place.a_policy_table()
+    await followed.load(seeds)
     assert {name: chosen(policy_table, name) for name in ("known", "deleted", "new")} == {
         "known": ("ann", 1),
         "deleted": None,
@@ -79,7 +79,7 @@ async def test_a_seed_writes_only_what_was_never_there(place: PolicyBucket, seed
 async def test_instances_that_seed_at_once_agree(place: PolicyBucket, seeds: Path) -> None:
     (seeds / "acme" / "default.json").write_bytes(a_policy_of("seeded"))
     policy_tables = [place.a_policy_table() for _ in range(4)]
-    await asyncio.gather(*(live.load(seeds) for _, live in policy_tables))
+    await asyncio.gather(*(followed.load(seeds) for _, followed in policy_tables))
     assert len(await place.history(*ACME)) == 1
     assert {chosen(policy_table) for policy_table, _ in policy_tables} == {("seeded", 1)}
 
@@ -87,9 +87,9 @@ async def test_instances_that_seed_at_once_agree(place: PolicyBucket, seeds: Pat
 async def test_a_broken_file_is_told_with_its_path_and_the_others_are_sown(place: PolicyBucket, seeds: Path) -> None:
     (seeds / "acme" / "default.json").write_bytes(a_policy_of("seeded"))
     (seeds / "acme" / "broken.json").write_text('{"providers": [{"name": "x", "weight": -1}]}')
-    policy_table, live = place.a_policy_table()
+    policy_table, followed = place.a_policy_table()
     with capture_log() as lines:
-        await live.load(seeds)
+        await followed.load(seeds)
     (line,) = [line for line in lines.all() if line["event"] == "policy.broken"]
     assert (line["path"], line["where"], line["level"]) == ("acme/broken.json", "providers[0].weight", "error")
     assert chosen(policy_table) == ("seeded", 1)
@@ -99,9 +99,9 @@ async def test_a_policy_that_refuses_every_request_is_sown_and_told_for_the_shar
     place: PolicyBucket, seeds: Path
 ) -> None:
     (seeds / "acme" / "default.json").write_bytes(a_policy_of("seeded", validators=[{"id": f"v{n}"} for n in range(6)]))
-    policy_table, live = place.a_policy_table()
+    policy_table, followed = place.a_policy_table()
     with capture_log() as lines:
-        await live.load(seeds)
+        await followed.load(seeds)
     assert [line["path"] for line in lines.all() if line["event"] == "policy.warning"] == ["pipeline"]
     met = policy_table.find("acme", "default")
     assert met is not None
@@ -110,15 +110,15 @@ async def test_a_policy_that_refuses_every_request_is_sown_and_told_for_the_shar
 
 async def test_samples_give_way_to_a_directory_of_one_s_own(place: PolicyBucket, seeds: Path) -> None:
     """`router serve --embedded` first, `--policies` later, on the same store."""
-    policy_table, live = place.a_policy_table()
-    await live.load(SAMPLE_POLICIES)
+    policy_table, followed = place.a_policy_table()
+    await followed.load(SAMPLE_POLICIES)
     await place.put("acme", "mine", a_policy_of("ann"), replaces=0, author="ann")
     assert chosen(policy_table, "fast") is not None
     (seeds / "_shared").mkdir()
     (seeds / "_shared" / "default.json").write_bytes(a_policy_of("seeded"))
-    policy_table, live = place.a_policy_table()
+    policy_table, followed = place.a_policy_table()
     with capture_log() as lines:
-        await live.load(seeds)
+        await followed.load(seeds)
     told = {line["event"]: (line["tenant"], line["policy"]) for line in lines.all() if line["event"].startswith("sample.")}
     assert told == {"sample.replaced": ("_shared", "default"), "sample.removed": ("acme", "fast")}
     assert {name: chosen(policy_table, name) for name in ("default", "fast", "mine")} == {
@@ -126,33 +126,33 @@ async def test_samples_give_way_to_a_directory_of_one_s_own(place: PolicyBucket,
         "fast": None,
         "mine": ("ann", 1),
     }
-    await live.load(SAMPLE_POLICIES)
+    await followed.load(SAMPLE_POLICIES)
     assert chosen(policy_table) == ("seeded", 2)
 
 
 async def test_samples_are_not_sown_beside_an_operators_policies(place: PolicyBucket) -> None:
     await place.put("acme", "mine", a_policy_of("ann"), replaces=0, author="ann")
-    policy_table, live = place.a_policy_table()
-    await live.load(SAMPLE_POLICIES)
+    policy_table, followed = place.a_policy_table()
+    await followed.load(SAMPLE_POLICIES)
     assert [policy_id for _, policy_id in policy_table.get_all()] == ["mine"]
 
 
 async def test_what_is_no_policy_leaves_the_last_good_one_in_force_and_is_told(place: PolicyBucket) -> None:
     await place.put(*ACME, a_policy_of("a"), replaces=0, author="ann")
-    policy_table, live = place.a_policy_table()
-    await live.load()
-    async with running(live):
+    policy_table, followed = place.a_policy_table()
+    await followed.load()
+    async with running(followed):
         for mistake in MISTAKES:
             await place.bucket.write(key(*ACME), mistake)
             await place.bucket.write("beacon", mistake)
-            await until(lambda: "beacon" in live.check.detail)
+            await until(lambda: "beacon" in followed.check.detail)
             assert chosen(policy_table) == ("a", 1)
-            assert live.check.ok
-            assert key(*ACME) in live.check.detail
+            assert followed.check.ok
+            assert key(*ACME) in followed.check.detail
             await place.bucket.write("beacon", b"")
         await place.delete(*ACME)
         await until(lambda: chosen(policy_table) is None)
-        assert key(*ACME) not in live.check.detail
+        assert key(*ACME) not in followed.check.detail
 
 
 async def test_who_begins_after_a_mistake_serves_what_the_others_still_serve(place: PolicyBucket) -> None:
@@ -162,18 +162,18 @@ async def test_who_begins_after_a_mistake_serves_what_the_others_still_serve(pla
     for name in ("default", "deleted", "never"):
         for _ in range(2):
             await place.bucket.write(key("acme", name), b"{")
-    policy_table, live = place.a_policy_table()
-    await live.load()
+    policy_table, followed = place.a_policy_table()
+    await followed.load()
     assert {name: chosen(policy_table, name) for name in ("default", "deleted", "never")} == {
         "default": ("a", 1),
         "deleted": None,
         "never": None,
     }
-    assert key(*ACME) in live.check.detail
+    assert key(*ACME) in followed.check.detail
 
 
 async def test_without_a_bucket_a_router_does_not_begin(place: PolicyBucket) -> None:
     await place.bucket.unmake()
-    _, live = place.a_policy_table()
+    _, followed = place.a_policy_table()
     with pytest.raises(BrokerUnavailable, match="topology apply"):
-        await live.load()
+        await followed.load()

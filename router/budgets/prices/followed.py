@@ -8,7 +8,7 @@ from router.budgets.model.prices import PriceError, PriceList, PriceTable
 from router.budgets.prices.store import read_stored_prices
 from router.core.errors import BrokerUnavailable
 from router.delivery.kv.entries import BucketEntry
-from router.delivery.kv.live_bucket import LiveBucket
+from router.delivery.kv.followed_bucket import FollowedBucket
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.shared_info import SharedInfo
 from router.process.observability import events, logs
@@ -16,7 +16,7 @@ from router.process.observability import events, logs
 log = logs.logger(__name__)
 
 
-class LivePrices(LiveBucket[PriceList]):
+class FollowedPrices(FollowedBucket[PriceList]):
     """A document that cannot be read leaves the last good one in force.
 
     `currency`: of every cost, so that sums are of one.

@@ -1,6 +1,6 @@
 """Keeps the extension registry of this process equal to its bucket; a directory may seed the bucket.
 
-directory ── seed ──> bucket ── LiveBucket ──> LiveExtensions ──> ExtensionRegistry       (what it never had)
+directory ── seed ──> bucket ── FollowedBucket ──> FollowedExtensions ──> ExtensionRegistry       (what it never had)
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from router.core.errors import BrokerUnavailable, RouterError
 from router.delivery.kv.entries import BucketEntry
-from router.delivery.kv.live_bucket import LiveBucket
+from router.delivery.kv.followed_bucket import FollowedBucket
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.shared_info import SharedInfo
 from router.extensions.model import ExtensionEntry, ExtensionRegistry
@@ -23,7 +23,7 @@ log = logs.logger(__name__)
 SEED_AUTHOR = "seed"
 
 
-class LiveExtensions(LiveBucket[ExtensionEntry]):
+class FollowedExtensions(FollowedBucket[ExtensionEntry]):
     """Keeps a registry equal to its bucket. `on_install` gets all registered ids, so that other parts drop removed ones."""
 
     def __init__(

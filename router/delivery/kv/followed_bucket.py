@@ -43,7 +43,7 @@ class DocumentState(Struct, Generic[T], frozen=True):
     error: str | None = None
 
 
-class LiveBucket(ABC, Generic[T]):
+class FollowedBucket(ABC, Generic[T]):
     """A subclass reads an entry and installs the values. `unreadable`: the event of the log line for an entry that cannot be read."""
 
     def __init__(self, jetstream: JetStream, bucket: str, unreadable: str, infos: SharedInfo | None = None) -> None:

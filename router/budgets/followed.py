@@ -8,7 +8,7 @@ from router.budgets.model import Budget, BudgetTable
 from router.budgets.store import read_stored_budget
 from router.core.errors import BrokerUnavailable
 from router.delivery.kv.entries import BucketEntry
-from router.delivery.kv.live_bucket import LiveBucket
+from router.delivery.kv.followed_bucket import FollowedBucket
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.shared_info import SharedInfo
 from router.process.observability import events, logs
@@ -16,7 +16,7 @@ from router.process.observability import events, logs
 log = logs.logger(__name__)
 
 
-class LiveBudgets(LiveBucket[Budget]):
+class FollowedBudgets(FollowedBucket[Budget]):
     """A budget that cannot be read leaves the last good one in force."""
 
     def __init__(self, jetstream: JetStream, bucket: str, table: BudgetTable, infos: SharedInfo | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Any live bucket: its values are those of the bucket; an entry that cannot be read leaves the last good value of its key in force."""
+"""Any followed bucket: its values are those of the bucket; an entry that cannot be read leaves the last good value of its key in force."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ import pytest
 
 from router.core.errors import BrokerUnavailable
 from router.delivery.kv.entries import BucketEntry
-from router.delivery.kv.live_bucket import MAX_SHOWN, SMALL, LiveBucket
+from router.delivery.kv.followed_bucket import MAX_SHOWN, SMALL, FollowedBucket
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
 from router.process.observability import events
@@ -23,7 +23,7 @@ NUMBERS = itertools.count(1)
 LARGE = b"x" * (SMALL + 1)
 
 
-class LiveTexts(LiveBucket[str]):
+class FollowedTexts(FollowedBucket[str]):
     """Values are texts; a value with `!` cannot be read."""
 
     def __init__(self, jetstream: JetStream | None = None, bucket: str = "NONE") -> None:
@@ -52,8 +52,8 @@ async def bucket(nats_url: str, prefix: str) -> AsyncIterator[Bucket]:
 
 
 @contextlib.asynccontextmanager
-async def running(live: LiveTexts) -> AsyncIterator[None]:
-    task = asyncio.create_task(live.run())
+async def running(followed: FollowedTexts) -> AsyncIterator[None]:
+    task = asyncio.create_task(followed.run())
     try:
         yield
     finally:
@@ -62,63 +62,63 @@ async def running(live: LiveTexts) -> AsyncIterator[None]:
 
 
 def test_the_values_are_those_of_the_bucket_and_only_a_changed_one_is_read_again() -> None:
-    live = LiveTexts()
-    live.show(a=b"1", b=b"2")
-    live.show(a=b"1", b=b"3")
-    assert (live.values, len(live.read_in)) == (["1", "3"], 3)
-    live.show(b=b"3")
-    assert live.values == ["3"]
+    followed = FollowedTexts()
+    followed.show(a=b"1", b=b"2")
+    followed.show(a=b"1", b=b"3")
+    assert (followed.values, len(followed.read_in)) == (["1", "3"], 3)
+    followed.show(b=b"3")
+    assert followed.values == ["3"]
 
 
 def test_an_entry_that_cannot_be_read_leaves_the_last_good_value_and_is_logged_once() -> None:
-    live = LiveTexts()
-    live.show(a=b"1")
+    followed = FollowedTexts()
+    followed.show(a=b"1")
     with capture_log("error") as lines:
-        live.show(a=b"!", b=b"!")
-        live.show(a=b"!", b=b"!")
+        followed.show(a=b"!", b=b"!")
+        followed.show(a=b"!", b=b"!")
     assert [(line["event"], line["key"], line["error"]) for line in lines.all()] == [
         (events.POLICY_BROKEN, "a", "a is no text"),
         (events.POLICY_BROKEN, "b", "b is no text"),
     ]
-    assert live.values == ["1"]
-    assert live.check.detail.endswith("; cannot be read: a: a is no text; b: b is no text")
-    live.show(a=b"2")
-    assert (live.values, "cannot be read" in live.check.detail) == (["2"], False)
+    assert followed.values == ["1"]
+    assert followed.check.detail.endswith("; cannot be read: a: a is no text; b: b is no text")
+    followed.show(a=b"2")
+    assert (followed.values, "cannot be read" in followed.check.detail) == (["2"], False)
 
 
 def test_readiness_names_only_the_first_of_many() -> None:
-    live = LiveTexts()
-    live.show(**{f"k{number:02}": b"!" for number in range(MAX_SHOWN + 3)})
-    assert live.check.detail.endswith("k09: k09 is no text; and 3 more")
+    followed = FollowedTexts()
+    followed.show(**{f"k{number:02}": b"!" for number in range(MAX_SHOWN + 3)})
+    assert followed.check.detail.endswith("k09: k09 is no text; and 3 more")
 
 
 async def test_large_entries_are_read_in_a_thread_while_the_previous_value_serves(bucket: Bucket) -> None:
     await bucket.write("a", b"small")
-    live = LiveTexts(bucket.jetstream, bucket.name)
-    await live.load()
-    async with running(live):
+    followed = FollowedTexts(bucket.jetstream, bucket.name)
+    await followed.load()
+    async with running(followed):
         for ending, value in ((b"1", "xxxxxxx1"), (b"!", "xxxxxxx1"), (b"2", "xxxxxxx2")):
-            count = len(live.read_in)
+            count = len(followed.read_in)
             await bucket.write("a", LARGE + ending)
-            await until(lambda count=count: len(live.read_in) > count and not live._large)  # type: ignore[misc]
-            assert live.values == [value]
-    assert live.read_in == ["event loop", "thread", "thread", "thread"]
+            await until(lambda count=count: len(followed.read_in) > count and not followed._large)  # type: ignore[misc]
+            assert followed.values == [value]
+    assert followed.read_in == ["event loop", "thread", "thread", "thread"]
 
 
 async def test_a_large_entry_whose_reading_was_cut_off_is_read_when_the_child_runs_again() -> None:
-    live = LiveTexts()
-    live.show(a=LARGE)
-    live._wake.clear()  # the reader had begun with it
-    async with run_children(live._run_reader):
-        await until(lambda: live.values == ["xxxxxxxx"])
+    followed = FollowedTexts()
+    followed.show(a=LARGE)
+    followed._wake.clear()  # the reader had begun with it
+    async with run_children(followed._run_reader):
+        await until(lambda: followed.values == ["xxxxxxxx"])
 
 
 async def test_a_load_ends_when_the_large_entries_are_read_too(bucket: Bucket) -> None:
     for key in ("a", "b"):
         await bucket.write(key, LARGE)
-    live = LiveTexts(bucket.jetstream, bucket.name)
-    await live.load()
-    assert (live.values, live.read_in) == (["xxxxxxxx"] * 2, ["thread"] * 2)
+    followed = FollowedTexts(bucket.jetstream, bucket.name)
+    await followed.load()
+    assert (followed.values, followed.read_in) == (["xxxxxxxx"] * 2, ["thread"] * 2)
 
 
 async def test_the_last_good_value_of_the_history_serves_until_its_key_is_deleted(bucket: Bucket) -> None:
@@ -129,21 +129,21 @@ async def test_the_last_good_value_of_the_history_serves_until_its_key_is_delete
     assert entry is not None
     await bucket.documents.delete("c", revision=entry.revision)
     await bucket.write("c", b"!")
-    live = LiveTexts(bucket.jetstream, bucket.name)
-    await live.load()
-    assert live.values == []
-    await live.restore_last_good()
-    assert live.values == ["1"]
-    assert "a: a is no text; b: b is no text; c: c is no text" in live.check.detail
+    followed = FollowedTexts(bucket.jetstream, bucket.name)
+    await followed.load()
+    assert followed.values == []
+    await followed.restore_last_good()
+    assert followed.values == ["1"]
+    assert "a: a is no text; b: b is no text; c: c is no text" in followed.check.detail
 
 
 async def test_a_missing_bucket_is_an_error_at_the_load_and_later_leaves_the_values(bucket: Bucket) -> None:
     await bucket.write("a", b"1")
-    live = LiveTexts(bucket.jetstream, bucket.name)
-    await live.load()
-    async with running(live):
+    followed = FollowedTexts(bucket.jetstream, bucket.name)
+    await followed.load()
+    async with running(followed):
         await bucket.unmake()
-        await until(lambda: not live.check.ok)
-        assert ("last known state" in live.check.detail, live.values) == (True, ["1"])
+        await until(lambda: not followed.check.ok)
+        assert ("last known state" in followed.check.detail, followed.values) == (True, ["1"])
         with pytest.raises(BrokerUnavailable, match="topology apply"):
-            await LiveTexts(bucket.jetstream, bucket.name).load()
+            await FollowedTexts(bucket.jetstream, bucket.name).load()

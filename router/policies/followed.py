@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from router.delivery.kv.entries import BucketEntry
-from router.delivery.kv.live_bucket import LiveBucket
+from router.delivery.kv.followed_bucket import FollowedBucket
 from router.delivery.kv.versioned_store import RECORD_BYTES
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.shared_info import SharedInfo
@@ -22,7 +22,7 @@ from router.process.observability import events, logs
 log = logs.logger(__name__)
 
 
-class LivePolicies(LiveBucket[Policy]):
+class FollowedPolicies(FollowedBucket[Policy]):
     """Keeps a PolicyTable equal to a bucket."""
 
     def __init__(self, jetstream: JetStream, bucket: str, table: PolicyTable, infos: SharedInfo | None = None) -> None:

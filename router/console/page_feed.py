@@ -13,7 +13,7 @@ from contextlib import suppress
 EVENT = "now"
 
 
-class LiveFeed:
+class PageFeed:
     def __init__(self, most: int) -> None:
         self._most = most
         self._clients: set[asyncio.Queue[str | None]] = set()

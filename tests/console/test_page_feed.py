@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from router.console.live_feed import LiveFeed
+from router.console.page_feed import PageFeed
 
 
-async def begin(feed: LiveFeed) -> tuple[AsyncIterator[dict[str, str]], "asyncio.Task[dict[str, str]]"]:
+async def begin(feed: PageFeed) -> tuple[AsyncIterator[dict[str, str]], "asyncio.Task[dict[str, str]]"]:
     """A browser that waits for its first event."""
     events = feed.follow()
     waiting = asyncio.ensure_future(anext(events))
@@ -15,7 +15,7 @@ async def begin(feed: LiveFeed) -> tuple[AsyncIterator[dict[str, str]], "asyncio
 
 
 async def test_a_browser_gets_each_fragment() -> None:
-    feed = LiveFeed(2)
+    feed = PageFeed(2)
     events, waiting = await begin(feed)
     feed.publish("one")
     assert await waiting == {"event": "now", "data": "one"}
@@ -27,7 +27,7 @@ async def test_a_browser_gets_each_fragment() -> None:
 
 
 async def test_one_that_does_not_take_its_event_is_dropped_and_the_others_go_on() -> None:
-    feed = LiveFeed(2)
+    feed = PageFeed(2)
     slow, first = await begin(feed)
     quick, also_first = await begin(feed)
     assert feed.is_full
@@ -43,7 +43,7 @@ async def test_one_that_does_not_take_its_event_is_dropped_and_the_others_go_on(
 
 
 async def test_one_that_goes_makes_room() -> None:
-    feed = LiveFeed(1)
+    feed = PageFeed(1)
     _, waiting = await begin(feed)
     waiting.cancel()
     await asyncio.wait({waiting})

@@ -11,7 +11,7 @@ from router.contracts.version_record import make_record, record_bytes
 from router.delivery.kv.entries import BucketEntry as Held
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
-from router.extensions.live import LiveExtensions
+from router.extensions.followed import FollowedExtensions
 from router.extensions.model import ExtensionRegistry, HealthTracker
 from router.extensions.store import ExtensionStore
 from tests.support.buckets import Bucket, a_bucket
@@ -19,7 +19,7 @@ from tests.support.observability import capture_log
 from tests.support.registry import Document, an_entry
 
 
-class InForce(LiveExtensions):
+class InForce(FollowedExtensions):
     """Told of changes by hand."""
 
     def __init__(self, seed: Path | None = None, bucket: Bucket | None = None) -> None:
