@@ -73,7 +73,8 @@ async def test_with_a_full_stream_its_request_waits_and_is_answered_in_the_end(n
 
 
 async def test_without_the_bucket_pushed_requests_wait_and_the_others_are_answered(nc: Client, nats_url: str, prefix: str) -> None:
-    settings = _settings(nats_url, prefix, effects__patience_ms=600_000)
+    settings = _settings(nats_url, prefix, effects__patience_ms=600_000, topology="check")  # else the router makes the bucket again
+    await make_topology(settings)
     inboxes = await Inboxes.under(nc, prefix)
     async with a_router(settings) as router:
         await nc.jetstream().delete_key_value(settings.buckets.assignments_known.name)

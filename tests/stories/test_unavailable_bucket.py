@@ -18,7 +18,8 @@ PLAIN = 13
 
 
 async def test_plain_requests_are_answered_while_the_assignments_bucket_is_unavailable(nc: Client, nats_url: str, prefix: str) -> None:
-    settings = settings_for(nats_url, prefix, effects__retry_ms=50)
+    settings = settings_for(nats_url, prefix, effects__retry_ms=50, topology="check")  # else the router makes the bucket again
+    await make_topology(settings)
     async with a_router(settings) as router:
         await nc.jetstream().delete_key_value(settings.buckets.assignments_known.name)
         pushed = asyncio.create_task(ask(nc, settings, a_request("pushed", push_assignment=True)))
@@ -45,7 +46,8 @@ async def test_plain_requests_are_answered_while_the_attempts_bucket_is_unavaila
         return handled
 
     wrap_decide_handler(monkeypatch, fail_once)
-    settings = settings_for(nats_url, prefix, effects__retry_ms=50, decide__backoff_ms="10")
+    settings = settings_for(nats_url, prefix, effects__retry_ms=50, decide__backoff_ms="10", topology="check")
+    await make_topology(settings)
     async with a_router(settings) as router:
         await nc.jetstream().delete_key_value(settings.buckets.attempts.name)
         retried = asyncio.create_task(ask(nc, settings, a_request("fails")))

@@ -159,7 +159,10 @@ async def read_acks(nc: Client, stream: str, durable: str, *, messages: int, sig
         kinds.add(msg.data)
 
     subscription = await nc.subscribe(f"$JS.ACK.{stream}.{durable}.>", cb=count)
-    await until(lambda: sum(one >= signals for one in counted.values()) >= messages)
+    try:
+        await until(lambda: sum(one >= signals for one in counted.values()) >= messages)
+    except AssertionError:
+        pytest.fail(f"not {signals} acks of each of {messages} messages: {dict(counted)}, {kinds}")
     await subscription.unsubscribe()
     return kinds
 

@@ -322,7 +322,7 @@ def _calls(work: Callable[[], object]) -> list[str]:
 def test_nothing_of_opentelemetry_is_imported_before_it_is_asked_for() -> None:
     """Import-linter knows the files that may import it; here: none does when it is loaded."""
     home = Path(router.process.observability.__file__).parent
-    for file in (*home.glob("tracing*.py"), home.parents[1] / "delivery" / "calls" / "traced.py"):
+    for file in (*home.glob("tracing*.py"), home.parents[1] / "delivery" / "wire" / "calls" / "traced.py"):
         loaded = [node for node in ast.parse(file.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
         names = [getattr(node, "module", None) or node.names[0].name for node in loaded]
         assert names
