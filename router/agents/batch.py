@@ -13,26 +13,74 @@ StoreFailed, and no message gets an outcome.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import Struct
 
 from router.agents.adapter import AgentAdapter, Context, read_messages
-from router.agents.batch_item import BatchItem, is_replay, read_item, row_of, split_by_key
 from router.agents.database import StoreFailed
-from router.agents.envelope import stored_envelope
+from router.agents.envelope import Envelope, read_envelope, stored_envelope
 from router.agents.outgoing import OutputRules, build_outgoing_row, effect_of
 from router.agents.publish_acks import PublishAckBuffer
-from router.agents.rows import KnownEvent, OutgoingRow, ResumableEvent
+from router.agents.rows import KnownEvent, NewEvent, OutgoingRow, ResumableEvent
 from router.agents.schema import DEAD, RECEIVED
 from router.agents.state import StateTransaction
 from router.agents.store import Store
 from router.contracts.codec import MAX_PAYLOAD_BYTES
+from router.contracts.malformed import Malformed
 from router.core.crashpoints import crashpoint
 from router.core.errors import Poison
 from router.core.handler_exit import contain_exit, text_of
 from router.core.message import Message
-from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Outcome, Retry
+from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Commit, Dead, Done, Fault, Outcome, Retry
 from router.core.signatures import HandlerMisused, require_finished
 from router.process.observability import events, logs
+
+# -- One message in a batch: from its bytes to a row of the store.
+
+
+REPLAY_COUNT = "x-replay-count"
+
+
+class BatchItem(Struct, gc=False):
+    """One message in a batch. `message` None: it is resumed from the store."""
+
+    message: Message | None
+    envelope: Envelope
+    place: int = 0
+    attempt: int = 1
+    outcome: Outcome | None = None
+    outgoing: Sequence[OutgoingRow] = ()
+
+
+def read_item(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES) -> BatchItem | Dead:
+    """Returns Dead for a message that can never be read."""
+    try:
+        return BatchItem(message, read_envelope(message, max_bytes))
+    except Malformed as exc:
+        return Dead(exc.as_fault(), VALIDATION_FAILED)
+
+
+def split_by_key(items: list[BatchItem]) -> Iterator[list[BatchItem]]:
+    """Split so that no part holds two messages of one key: the second one must find the result of the first."""
+    while items:
+        first: dict[str, BatchItem] = {}
+        later = [item for item in items if first.setdefault(item.envelope.idempotency_key, item) is not item]
+        yield list(first.values())
+        items = later
+
+
+def row_of(item: BatchItem) -> NewEvent:
+    """The row that is stored of it."""
+    message = item.message
+    assert message is not None  # a resumed item is in the store already  # noqa: S101
+    return NewEvent(item.place, item.envelope.idempotency_key, message.stream, message.sequence, message.subject, item.envelope.canonical)
+
+
+def is_replay(message: Message | None) -> bool:
+    """Whether an operator sent it again, out of the dead letters."""
+    return message is not None and REPLAY_COUNT in message.headers
+
 
 log = logs.logger(__name__)
 

@@ -16,21 +16,49 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 
-from router.agents.dead_letters import build_dead_letter_writer
+from router.agents.envelope import read_envelope
 from router.agents.max_deliver_recovery import AgentMaxDeliverRecovery
 from router.agents.observer import AgentAlerts, AgentObserver
 from router.agents.preparation import create_durable
 from router.agents.store_worker import StoreWorker
 from router.agents.stranded_sweep import StrandedSweep
-from router.agents.topology import AgentSubscription, AgentTopology, recovery_durable_of
+from router.agents.topology import DEAD_LETTER_SUBJECT, AgentSubscription, AgentTopology, recovery_durable_of
+from router.contracts.codec import MAX_PAYLOAD_BYTES
+from router.contracts.dead_letter_writer import DeadLetterWriter
+from router.contracts.malformed import Malformed
 from router.core.coalescer import GroupCommit
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
 from router.delivery.consume.consumer import Consumer, Deadlines
 from router.delivery.consume.subscription import ACK, ConsumerOptions, Subscription
 from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import Connection
 from router.delivery.wire.topology import Topology
 from router.process.supervision import Child, Helper, Intensity, Supervisor
+
+# -- An agent's dead letters: the format of all of them, on `meshforge.failed.{original_subject}`
+# (docs/reference/requirements.md#mf-8).
+#
+# A dead letter keeps any payload that an agent takes: a command is gone from its work queue once
+# its dead letter stands.
+
+
+def build_dead_letter_writer(agent: str, connection: Connection, payload_bytes: int = MAX_PAYLOAD_BYTES) -> DeadLetterWriter:
+    return DeadLetterWriter(
+        node_id=agent,
+        max_bytes=lambda: connection.max_payload,
+        payload_bytes=payload_bytes,
+        subject_pattern=DEAD_LETTER_SUBJECT,
+        extract=lambda message: _extract_ids(message, payload_bytes),
+    )
+
+
+def _extract_ids(message: Message, payload_bytes: int) -> dict[str, str]:
+    try:
+        return {"trace_id": read_envelope(message, payload_bytes).trace_id}
+    except Malformed:
+        return {}
+
 
 TERM = b"+TERM"
 BACKOFF_S = (1.0, 2.0, 4.0)

@@ -38,8 +38,7 @@ from router.serve.commands.tree import tree
 from router.serve.contract.commands import contract
 from router.work.commands.assignments import assignments
 from router.work.commands.provider import provider
-from router.work.commands.worker import worker
-from router.work.commands.workers import workers
+from router.work.commands.workers import worker, workers
 
 Command = Callable[..., Any]
 

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from functools import partial
 
 from router.config import Settings
+from router.core.errors import RouterError
 from router.decide.decision_services import DecisionServices
 from router.decide.recorded_decisions import RecordedServices, version_finder
 from router.delivery.kv.documents import DocumentBucket
+from router.delivery.wire.api import JetStream
 from router.extensions.instances import Instances
 from router.extensions.pipeline_services import PipelineServices
 from router.extensions.store import ExtensionStore
@@ -16,13 +18,36 @@ from router.operate.admin import AdminRules, AdminServer, RequestGuard, Service
 from router.operate.admin.peers import Peers
 from router.operate.admin.proof import Proofs
 from router.operate.admin.reply_addresses import build_reply_addresses
+from router.operate.audit import OperatorWrite
+from router.operate.audit.audit_event import ADMIN_SERVICE
+from router.operate.audit.audit_log import open_audit_log
 from router.policies.provider_stats import ProviderStatsService
 from router.process.observability import LogRateLimit, events, logs
 from router.serve.admin_stores import ExtensionServices, PolicyServices
-from router.serve.admin_trail import AdminTrail
 from router.serve.app_context import AppContext
 
+# -- Audit events of writes that come as requests to a router: stored after each write; one that
+# cannot be stored is logged, and answered.
+
+
 log = logs.logger(__name__)
+
+
+class AdminTrail:
+    """Of one request. `by`: the author that it names."""
+
+    def __init__(self, settings: Settings, jetstream: JetStream, by: str) -> None:
+        self._log = open_audit_log(settings, jetstream, by, ADMIN_SERVICE)
+        self._by = by
+        self.lost = ""  # the code of the error by which the event could not be stored
+
+    async def record(self, write: OperatorWrite) -> None:
+        """Store the event of a write that is done."""
+        try:
+            await self._log.store(write)
+        except RouterError as exc:
+            self.lost = exc.code
+            log.error(events.ADMIN_AUDIT_LOST, command=write.command, target=write.target, by=self._by, error=str(exc))
 
 
 def build_admin_server(context: AppContext) -> AdminServer:

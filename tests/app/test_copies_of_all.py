@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.agents.commands.run import make_places
+from router.agents.commands import make_places
 from router.bus.build_settings import build_bus_settings
 from router.bus.topology import declare_streams
 from router.config import Settings, load

@@ -1,6 +1,6 @@
 """A stream that several kinds of processes make is the same by each of them, and has the limits of its settings."""
 
-from router.agents.commands.run import make_places
+from router.agents.commands import make_places
 from router.config import load
 from router.delivery.wire.topology import StreamSpec
 from router.mailbox.inbox.rules import recovery_consumer_of

@@ -7,7 +7,7 @@ import pytest
 
 from router.cli.project import command_process
 from router.cli.project.command_process import CommandProcess
-from router.cli.project.example import FILE, read_example
+from router.cli.project.dev_server import FILE, read_example
 from router.core.errors import Misconfigured
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.first_connection import connect

@@ -10,7 +10,7 @@ from subprocess import PIPE
 
 import pytest
 
-from router.operate.commands.dead_letters.editor import edit_payload
+from router.operate.commands.dead_letters.replay import edit_payload
 from router.shell.exit_codes import INTERRUPTED, NO, USAGE
 from tests.support.cli import COMMAND, call_command, clean_environment, router
 from tests.support.lake_accounts import an_account, body, tables_of

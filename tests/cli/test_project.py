@@ -19,9 +19,8 @@ import pytest
 import yaml
 
 from router import __version__
-from router.cli.project import file_watch
-from router.cli.project.example import DEFAULT, read_example
-from router.cli.project.file_watch import MAX_FILES, FileWatch, read_stamps
+from router.cli.project import dev_server
+from router.cli.project.dev_server import DEFAULT, MAX_FILES, FileWatch, read_example, read_stamps
 from router.config.names import NAMES
 from router.core.errors import Misconfigured
 from tests.support.cli import COMMAND, call_command, clean_environment
@@ -190,8 +189,8 @@ def test_dev_without_an_embedded_server_says_what_to_install(project: Path, monk
 async def test_a_save_that_empties_a_file_first_is_one_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored, empty, full = {"a.py": (1, 9)}, {"a.py": (2, 0)}, {"a.py": (3, 9), "b.py": (3, 1)}
     readings = iter([stored, stored, empty, full, full, full])
-    monkeypatch.setattr(file_watch, "INTERVAL_S", 0)
-    monkeypatch.setattr(file_watch, "read_stamps", lambda _root: next(readings))
+    monkeypatch.setattr(dev_server, "INTERVAL_S", 0)
+    monkeypatch.setattr(dev_server, "read_stamps", lambda _root: next(readings))
     watch = FileWatch(tmp_path)
     assert await watch.wait_for_change() == ["a.py", "b.py"]
     with pytest.raises(RuntimeError):  # no second change: the readings are used up

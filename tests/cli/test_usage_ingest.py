@@ -7,8 +7,8 @@ from unittest.mock import Mock
 
 import pytest
 
+from router.lake.commands.command import _is_no_interrupt
 from router.lake.commands.ingest import IngestProgress, _count_interrupts, _watch
-from router.lake.commands.options import _is_no_interrupt
 from router.lake.jobs.ingest import IngestJob
 from router.lake.jobs.stream_end import StreamReport
 from router.lake.tables.body import EventBounds

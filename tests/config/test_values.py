@@ -10,7 +10,7 @@ from router.config import Settings, describe
 from router.config.describe import is_secret
 from router.contracts.worker import DEFAULT_LIMITS
 from router.core.setting_values import list_settings
-from router.lake.commands.source import make_bounds
+from router.lake.commands.ingest import make_bounds
 from router.lake.tables.body import BOUNDS
 from router.serve.subscriptions import worker_limits
 from tests.support.config import load_settings, read_refusal

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.agents.envelope import read_envelope as read_agent_envelope
-from router.cli.project.example import read_example
+from router.cli.project.dev_server import read_example
 from router.contracts import flow, worker
 from router.contracts.codec import LARGE_BODY_BYTES, bytes_of, is_deeper, read_object, text_of, value_of
 from router.contracts.envelope import read_envelope

@@ -16,9 +16,8 @@ from router.core.message import Effect, Message, Reply
 from router.core.outcome import Dead, Done, Fault, Outcome, Retry
 from router.delivery.replies.answered_requests import AnsweredRequests
 from router.delivery.replies.answers import LIVE_ASKERS, Answers, ReplyRules
-from router.delivery.replies.backlog import BacklogEstimate
 from router.delivery.replies.live import MAX_WAITING_WHILE_BEHIND, LiveRequests
-from router.delivery.replies.overload import LiveRules
+from router.delivery.replies.overload import BacklogEstimate, LiveRules
 from router.delivery.wire.frame_parser import PlainFrames
 from tests.support.delivery import STORED_NS, FakeConnection, FakePublisher
 from tests.support.waiting import until

@@ -10,14 +10,14 @@ from nats.aio.client import Client as Nats
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from router import Client
-from router.lake.commands.source import read_source_options
+from router.lake.commands.ingest import read_source_options
 from router.lake.source.broker import read_facts
 from router.lake.source.fetch import read_record_batches
 from router.lake.source.offset import SequenceRange
 from router.lake.source.rows import MESSAGE_SCHEMA
 from router.sdk import StepResult, Worker
 from router.sdk.samples.extensions.pii_guard import pii_guard
-from router.work.commands.worker import make_places
+from router.work.commands.workers import make_places
 from tests.support.cli import call_command_async
 from tests.support.deployed import WITNESS, Deployed
 from tests.support.extension_author import serve_extension

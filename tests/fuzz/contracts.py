@@ -31,7 +31,7 @@ from router.contracts.worker import MessageType
 from router.core.deferred import Deferred
 from router.core.message import NO_HEADERS, Message
 from router.core.outcome import Dead, Done
-from router.decide.ingress_handler import IngressHandler
+from router.decide.ingress_server import IngressHandler
 from router.decide.model import NewAssignment
 from router.decide.model.replies import reply_to
 from router.delivery.wire.api import JetStream

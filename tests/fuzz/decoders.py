@@ -14,7 +14,7 @@ import orjson
 import pyarrow as pa
 
 from router.agents.envelope import read_envelope as read_agent_envelope
-from router.bus.commands.tail import _format_line as tail_line
+from router.bus.commands import _format_line as tail_line
 from router.contracts.ack import read_ack
 from router.contracts.assignment_record import read_assignment_ack
 from router.contracts.assignment_record import read_record as read_assignment_record
@@ -54,7 +54,7 @@ from router.lake.tables.event import parse_messages
 from router.mailbox.inbox.event import read_event
 from router.operate.admin.request_guard import RequestGuard
 from router.operate.admin.service_error import ServiceError
-from router.operate.commands.dead_letters.editor import _decode_text as opened_in_an_editor
+from router.operate.commands.dead_letters.replay import _decode_text as opened_in_an_editor
 from router.operate.dead_letters.export import as_full_fields
 from router.operate.dead_letters.parse import parse
 from router.policies.check import check_policy

@@ -2,7 +2,7 @@
 
 model/                   decides: it imports core, contracts and what decides, and nothing else of ours
 settings, *_settings     imports core, contracts and other settings
-commands/                every function with `@command` stands in one, or in `cli`
+commands                 every function with `@command` stands in a file or folder of that name, or in `cli`
 page, pages/, mend       every function that the navigation shows, and every one that writes, stands in one
 """
 
@@ -43,8 +43,8 @@ def test_settings_import_core_contracts_and_settings_alone() -> None:
     assert wrong == []
 
 
-def test_a_command_stands_in_a_folder_of_commands_or_in_cli() -> None:
-    places = {file.relative_to(REPOSITORY / "router").parent for file in list_files() if COMMAND.search(file.read_text())}
+def test_a_command_stands_in_what_is_named_commands_or_in_cli() -> None:
+    places = {file.relative_to(REPOSITORY / "router").with_suffix("") for file in list_files() if COMMAND.search(file.read_text())}
     assert [str(place) for place in places if "commands" not in place.parts and place.parts[0] != "cli"] == []
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from router.mailbox.inbox.event import InboxEvent, read_event
-from router.mailbox.inbox_handler import service_of
+from router.mailbox.inbox_process import service_of
 from router.sdk.samples.service import SampleService
 from tests.support.inbox import a_message, a_service, an_id
 from tests.support.service import settings_for

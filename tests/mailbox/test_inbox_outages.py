@@ -15,7 +15,7 @@ from starlette.routing import Route
 from router.core.breakers import BreakerRules, CircuitBreaker
 from router.mailbox.inbox import transactional_strategy
 from router.mailbox.inbox.event import InboxEvent
-from router.mailbox.inbox_handler import HandlerBreaker
+from router.mailbox.inbox_process import HandlerBreaker
 from router.mailbox.postgres import Driver
 from router.sdk.samples.service import SampleService
 from tests.support.broker import Broker

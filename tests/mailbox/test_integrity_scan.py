@@ -11,8 +11,15 @@ from router.delivery.consume.stream_reader import StreamReader
 from router.delivery.wire.api import JetStream, StoredMessage
 from router.delivery.wire.first_connection import connect
 from router.mailbox.outbox.broker_loss import SELECT_NEWEST, PublishAckRow, read_stream_snapshot, reset_rows
-from router.mailbox.outbox.integrity_scan import NEWEST_FIRST, SCAN_RETRY_S, IntegrityScan
-from router.mailbox.outbox.missing import GAP, MAX_CONCURRENT_READS, MAX_SINGLE_READS, stretches
+from router.mailbox.outbox.integrity_scan import (
+    GAP,
+    MAX_CONCURRENT_READS,
+    MAX_SINGLE_READS,
+    NEWEST_FIRST,
+    SCAN_RETRY_S,
+    IntegrityScan,
+    stretches,
+)
 from router.mailbox.outbox.publisher import OutboxPublisher
 from router.mailbox.postgres import Database
 from router.mailbox.relay_process import RelayService

@@ -2,8 +2,8 @@
 
 from nats.aio.client import Client
 
-from router.agents.batch_item import BatchItem, read_item
-from router.agents.commands.run import make_places
+from router.agents.batch import BatchItem, read_item
+from router.agents.commands import make_places
 from router.config import load
 from router.core.outcome import Dead
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules

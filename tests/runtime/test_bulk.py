@@ -2,8 +2,8 @@ import sqlite3
 
 import pytest
 
-from router.agents.bulk import ROWS_PER_STATEMENT, runs, write_rows
 from router.agents.schema import MIGRATIONS
+from router.agents.store import ROWS_PER_STATEMENT, runs, write_rows
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,8 @@ INSIDE_FUNCTIONS = {
         "core/instants.py",
         r"([0-9]{1,6})([smhd])",
     ): "an option, or a filter in the console's address: six digits",
-    ("cli/docs/markup.py", r"[^\w\- ]"): "one character at a time, of the headings of our own pages",
-    ("cli/docs/markup.py", r"\[([^\]]*)\]\([^)]*\)|<[^>]*>"): "the headings of our own pages, read from the package",
+    ("cli/docs/site.py", r"[^\w\- ]"): "one character at a time, of the headings of our own pages",
+    ("cli/docs/site.py", r"\[([^\]]*)\]\([^)]*\)|<[^>]*>"): "the headings of our own pages, read from the package",
     ("sdk/samples/extensions/pii_guard.py", r"\D"): "one character at a time",
 }
 SMALL, LARGE = 2_000, 16_000

@@ -1,6 +1,6 @@
 """Which usage events were read lately: the first of a name counts, the oldest is forgotten, and no payer knows how names are kept."""
 
-from router.budgets.event_memory import EventMemory
+from router.budgets.settlement import EventMemory
 
 
 def test_the_lowest_sequence_of_a_name_is_its_first() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.operate.violations.inbox_prefixes import InboxPrefixes
+from router.operate.violations.recorder import InboxPrefixes
 
 NUID = "x7GkQ2dRbWv9LmNpT4sYzA"
 ROLES = InboxPrefixes(("_INBOX.", "_INBOX_gateway.", "_R_."))

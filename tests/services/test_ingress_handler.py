@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from router.core.errors import BrokerUnavailable, Poison
-from router.decide.ingress_handler import IngressHandler
+from router.decide.ingress_server import IngressHandler
 from router.decide.model import DecideRules, RequestLimits
 
 GOOD = orjson.dumps({"message_id": "m-1", "tenant_id": "acme", "type": "chat", "payload": "hello", "correlation_id": "c-1"})

@@ -1,7 +1,6 @@
 """Which usage event ends the reservation in its header: each reservation ends once, and no id that a payer repeats keeps one alive."""
 
-from router.budgets.event_memory import EventMemory
-from router.budgets.settlement import is_end_of_reservation
+from router.budgets.settlement import EventMemory, is_end_of_reservation
 from router.contracts.usage_cost import UsageCost
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from router.operate.topology.unread_drops import UnreadDrops
+from router.operate.topology.monitor import UnreadDrops
 
 
 def look(drops: UnreadDrops, *, first: int, place: int, given: int, made: str = "monday", leader: str = "a") -> int:

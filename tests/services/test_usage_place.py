@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from router.budgets.model.spent_record import SettlementRecord, find_created
-from router.budgets.usage_place import UsagePlace, find_place
+from router.budgets.settlement import UsagePlace, find_place
 from router.core.errors import BrokerUnavailable
 from router.delivery.wire.api import JetStream, nanos
 from tests.support.delivery import connected

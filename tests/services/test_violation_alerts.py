@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from router.operate.violations.alerts import MESSAGES_LIMIT, WINDOW_S, ViolationAlerts
+from router.operate.violations.recorder import MESSAGES_LIMIT, WINDOW_S, ViolationAlerts
 from router.operate.violations.violation import ViolationEvent
 from tests.support.app import RecordedAlerts
 

@@ -15,7 +15,7 @@ from nats.aio.msg import Msg
 from router import Client, Worker
 from router.sdk.provider_handler import ProviderHandler
 from router.sdk.step import Handler
-from router.work.commands.worker import make_places
+from router.work.commands.workers import make_places
 from tests.docs.pages import TOP
 from tests.docs.tutorial import Tutorial
 from tests.support.policy import a_document, a_provider

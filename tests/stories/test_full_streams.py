@@ -14,7 +14,7 @@ from router.delivery.wire.api import JetStream
 from router.operate.dead_letters.original import NotReplayed, original_of
 from router.operate.dead_letters.parse import parse
 from router.sdk import StepResult, Worker
-from router.work.commands.worker import make_places
+from router.work.commands.workers import make_places
 from tests.support.delivery import connected
 from tests.support.router_streams import AlertRecorder, a_result, publish_result, read_assignments, read_usage, results_are_settled
 from tests.support.sdk import run_workers

@@ -16,7 +16,7 @@ from router.delivery.wire.topology import Topology, create
 from router.sdk import Worker
 from router.sdk.start_point import StartPoint
 from router.sdk.worker import worker_durable
-from router.work.commands.worker import make_places
+from router.work.commands.workers import make_places
 from tests.support.router_streams import a_result, publish_result, read_usage, results_are_settled
 from tests.support.sdk import ACK_WAIT_S, WorkerStreams, a_body, a_step, run_workers, some_worker_streams
 from tests.support.service import a_router, settings_for

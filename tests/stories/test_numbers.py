@@ -17,7 +17,7 @@ from nats.aio.msg import Msg
 
 from router import ExecAssignment, StepResult, Worker
 from router.contracts.ingress import INGRESS_SUBJECT
-from router.work.commands.worker import make_places
+from router.work.commands.workers import make_places
 from tests.support.any_json import SAMPLES
 from tests.support.extension_pipeline import Extension, PipelinePlace, a_pipeline
 from tests.support.router_streams import read_stream

@@ -16,7 +16,7 @@ from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import INVOKE, INVOKE_STREAM
 from router.sdk.provider_handler import ProviderHandler
 from router.sdk.providers import InvocationFailed
-from router.work.commands.worker import make_places
+from router.work.commands.workers import make_places
 from tests.support.providers import Answer, Streaming, an_entry, answers, hangs, read_until_failure, register, says, says_no, serve_provider
 from tests.support.router_streams import read_usage
 from tests.support.sdk import run_workers

@@ -18,7 +18,7 @@ from nats.aio.client import Client as Nats
 from router import Client, ExecAssignment, RateLimited, StepResult, Worker
 from router.core.errors import Transient
 from router.sdk.provider_handler import ProviderHandler
-from router.work.commands.worker import make_places
+from router.work.commands.workers import make_places
 from tests.strategies.course import FAILING_SHARE, SETTLED_S, Course, Measure, Part, tell
 from tests.support.patient_client import connect_patiently
 from tests.support.policy import a_document, a_provider

@@ -6,7 +6,7 @@ import orjson
 
 from router import ExecAssignment, StepResult, Worker
 from router.config import load
-from router.work.commands.worker import make_places
+from router.work.commands.workers import make_places
 from tests.support.kills import KilledProcess
 
 READY = "worker.ready"

@@ -37,7 +37,7 @@ from router.serve.assembly import Ready, RouterService
 from router.serve.commands.serve import find_samples
 from router.shell.session import open_jetstream
 from router.work.assignments import find_assignment
-from router.work.commands.worker import make_places
+from router.work.commands.workers import make_places
 
 READY_WITHIN_S = 60.0  # of a busy machine
 CONNECTED_WITHIN_MS = 15_000

@@ -21,6 +21,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from router.budgets.model import TenantBudgets
+from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.decision import (
     EXECUTED_EXTENSIONS,
     EXPIRED,
@@ -36,6 +37,7 @@ from router.contracts.header_rules import Violation
 from router.contracts.headers import traceparent_in
 from router.contracts.malformed import STAGE_TENANT, TENANT_FORBIDDEN
 from router.contracts.request import RouteRequest
+from router.core import ids
 from router.core.clock import Clock, steady
 from router.core.lease_short import LeaseShort
 from router.core.message import Message
@@ -43,13 +45,13 @@ from router.core.outcome import Done, Fault, Outcome, PublishAck
 from router.core.single_flight import SingleFlight
 from router.decide.model.choose import ProviderChooser
 from router.decide.model.idempotency_cache import CacheResult, IdempotencyCache
-from router.decide.model.previous import PREVIOUS_REQUEST, find_previous
 from router.decide.model.push import REQUEST_ID_TAKEN, SWITCHED_OFF, AssignmentPusher, Pushed, PushedAssignment, RunPipeline
 from router.decide.model.read import RequestLimits, read
 from router.decide.model.recorder import Evaluator
 from router.decide.model.replies import refuse_request, reply_to, reply_without_assignment
 from router.extensions.model import PipelineResult, PipelineRunner
 from router.policies.model import (
+    ATTEMPTS,
     Policy,
     PolicyFinder,
     PreviousAttempt,
@@ -62,6 +64,39 @@ from router.policies.model import (
 from router.policies.model.canary_meter import CanaryMeter
 from router.policies.model.measurements import LearnedFigures
 from router.work.model.assignments import AssignmentLookup
+
+# -- A request that follows up an earlier one: `context.previous_request_id` names it, its known
+# assignment says which provider had it.
+#
+# So a policy's fallback rule can send it to the same provider again while its retries last
+# (docs/reference/policies.md#retry).
+
+
+_DIGITS = 4  # more attempts than any rule allows, and a number that is read at once
+PREVIOUS_REQUEST = "previous_request_id"
+
+
+async def find_previous(known: AssignmentLookup, request: RouteRequest) -> PreviousAttempt | None:
+    """The previous attempt; None: the request names no assignment of its own tenant. Raises BrokerUnavailable."""
+    named = request.context.get(PREVIOUS_REQUEST)
+    if not isinstance(named, str) or not ids.is_opaque(named):
+        return None
+    assignment_id = assignment_id_of(request.tenant_id, named)
+    assignment = known.recall(assignment_id) or await known.lookup(assignment_id, _return_same)
+    if assignment is None or assignment.tenant_id != request.tenant_id:
+        return None
+    return PreviousAttempt(assignment.provider_id, _attempts(assignment))
+
+
+def _attempts(assignment: Assignment) -> int:
+    """How often the provider was tried; a first decision has no count. An extension may have written something else there."""
+    told = assignment.decision.metadata.get(ATTEMPTS, "1")
+    return int(told[:_DIGITS]) if told.isascii() and told.isdigit() else 1
+
+
+def _return_same(known: Assignment | None) -> Assignment | None:
+    return known
+
 
 TOO_OLD = Refusal(EXPIRED, "The request waited longer than decide.max_age_ms")
 NO_LONGER_AWAITED = Refusal(EXPIRED, "The request waited longer than admission.patience_ms: its answer is no longer waited for")

@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Reversible
 from itertools import islice
 from typing import Protocol
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from router.contracts.decision import Decision, Refusal
-from router.contracts.request import RouteRequest
+from router.contracts.request import NOTHING, RouteRequest
 from router.core.clock import Clock, wall
-from router.decide.model.redacted import case_bytes, read_case
+from router.core.masking import mask_secrets
 from router.policies.model import (
     NO_STATES,
     SHARED,
@@ -33,6 +35,52 @@ from router.policies.model import (
     list_arms,
 )
 from router.policies.model.measurements import NO_FIGURES, LearnedFigures
+
+# -- What is kept of one decision: a `RecordedDecision` as bytes, with nothing in it that is a
+# secret.
+#
+# No payload, and no reference to one: an address may carry a signature. What stands under a
+# masked key is hidden (`router.core.masking`). A case that is too large, or holds what cannot be
+# written, is kept without its context, and says so: whatever a request holds, its decision
+# stands.
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=dict)  # a read-only mapping as a dict
+
+read_case = msgspec.json.Decoder(RecordedDecision).decode
+
+
+def case_bytes(case: RecordedDecision, most: int) -> bytes:
+    """Redacted; at most so many bytes where leaving the context out is enough."""
+    redacted = replace(case, request=_redact(case.request))
+    try:
+        data = _ENCODER.encode(redacted)
+    except (TypeError, ValueError, RecursionError):
+        data = b""
+    if 0 < len(data) <= most:
+        return data
+    return _ENCODER.encode(replace(redacted, request=_drop_context(redacted.request), is_cut=True))
+
+
+def _redact(request: RouteRequest) -> RouteRequest:
+    return replace(
+        request,
+        payload=None,
+        payload_ref=None,
+        context=_mask(request.context),
+        constraints=_mask(request.constraints),
+        metadata=_mask(request.metadata),
+    )
+
+
+def _mask(fields: Mapping[str, object]) -> Mapping[str, object]:
+    hidden = mask_secrets(fields) if fields else NOTHING
+    return hidden if isinstance(hidden, Mapping) else NOTHING
+
+
+def _drop_context(request: RouteRequest) -> RouteRequest:
+    return replace(request, context=NOTHING, constraints=NOTHING, metadata=NOTHING)
+
 
 MAX_UNUSED_FIGURES = 50  # providers of a policy without a strategy, whose figures are recorded so that one can be tried
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from router.extensions.commands.call import call
-from router.extensions.commands.check import check
-from router.extensions.commands.health import health
-from router.extensions.commands.register import register
-from router.extensions.commands.registry import disable, enable, list_, remove, show
-from router.extensions.commands.serve import serve, serve_samples
-from router.extensions.commands.try_ import try_
+from router.extensions.commands.authors import check, serve, serve_samples, try_
+from router.extensions.commands.call import call, health
+from router.extensions.commands.registry import disable, enable, list_, register, remove, show
 
 extension = typer.Typer(no_args_is_help=True, help="Extensions: registered, listed, switched, called by hand.", rich_markup_mode="rich")
 

@@ -5,18 +5,13 @@ from __future__ import annotations
 import typer
 
 from router.lake.commands.adjust import adjust
-from router.lake.commands.audit import audit
-from router.lake.commands.backfill import backfill
-from router.lake.commands.erase import erase
-from router.lake.commands.export import export
 from router.lake.commands.generate import generate
 from router.lake.commands.held import held
 from router.lake.commands.ingest import ingest
-from router.lake.commands.reconcile import reconcile
-from router.lake.commands.report import report
-from router.lake.commands.retention import retention
-from router.lake.commands.seal import seal
-from router.lake.commands.tables import compact, schema, vacuum
+from router.lake.commands.reconcile import audit, reconcile
+from router.lake.commands.report import export, report
+from router.lake.commands.retention import erase, retention, seal
+from router.lake.commands.tables import backfill, compact, schema, vacuum
 
 usage = typer.Typer(no_args_is_help=True, help="Usage: the stream into tables, reports from them, exact sums.", rich_markup_mode="rich")
 

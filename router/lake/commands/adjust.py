@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.budgets.commands.booking import Amount, CommandId, Currency, DryRun, Reason, check_currency, conclude, read_asked
+from router.budgets.commands import Amount, CommandId, Currency, DryRun, Reason, check_currency, conclude, read_asked
 from router.shell.command_frame import CommandSession, command
 from router.shell.output import show_progress
 

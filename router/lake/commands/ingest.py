@@ -7,14 +7,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.lake.commands.command import warehouse_command
-from router.lake.commands.options import WAREHOUSE, Master, WarehouseAt, open_spark
-from router.lake.commands.source import make_bounds, make_source_options, read_source_options
+from router.lake.commands.command import WAREHOUSE, Master, WarehouseAt, open_spark, warehouse_command
 from router.shell.command_frame import CommandSession
 from router.shell.exit_codes import complain
 from router.shell.output import build_grid, open_console, print_json, print_json_lines
@@ -22,10 +21,58 @@ from router.shell.output import build_grid, open_console, print_json, print_json
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from router.config import Settings
+    from router.config import NatsConfig, Settings
     from router.lake.jobs.ingest import IngestJob, RunningIngest
     from router.lake.jobs.stream_end import StreamReport
+    from router.lake.source.options import SourceOptions
+    from router.lake.tables.body import EventBounds
     from router.lake.warehouse import Cut
+
+
+# -- The settings' connection as options of the `jetstream` source.
+
+
+SILENCE_MS = 15_000  # a person is waiting, and a busy server may be slow
+
+
+def make_source_options(config: NatsConfig, stream: str) -> dict[str, str]:
+    """Return the options that `spark.read.format("jetstream").options(…)` takes."""
+    named = {
+        "url": ",".join(config.url),
+        "stream": stream,
+        "name": config.name,
+        "domain": config.js_domain,
+        "credsFile": config.creds_file,
+        "nkeyFile": config.nkey_file,
+        "user": config.user,
+        "password": config.password.get_secret_value() if config.password is not None else None,
+        "token": config.token.get_secret_value() if config.token is not None else None,
+        "tlsCa": config.tls_ca,
+        "tlsCert": config.tls_cert,
+        "tlsKey": config.tls_key,
+        "tlsHostname": config.tls_hostname,
+        "inboxPrefix": config.inbox_prefix,
+    }
+    return {name: str(value) for name, value in named.items() if value is not None}
+
+
+def make_bounds(settings: Settings) -> EventBounds:
+    """Return the limits of a result, widened by how long results and dead letters are stored before their event is."""
+    from router.lake.tables.body import EventBounds
+
+    results, waits_ms = settings.results, settings.streams.results.max_age_ms + settings.streams.dlq.max_age_ms
+    return EventBounds(
+        max_cost=Decimal(results.max_cost), max_age_ms=results.max_timestamp_age_ms + waits_ms, max_ahead_ms=results.max_timestamp_ahead_ms
+    )
+
+
+def read_source_options(config: NatsConfig, stream: str, *, has_headers: bool = False) -> SourceOptions:
+    """Return checked options, for a reader without Spark. Raises Misconfigured."""
+    from router.lake.source.options import read_options
+
+    silence = {"timeoutMs": str(SILENCE_MS), "includeHeaders": str(has_headers).lower()}
+    return read_options({**make_source_options(config, stream), **silence})
+
 
 PROGRESS_EVERY_S = 1
 AWAY_S = 5.0  # how long the broker may be silent before the job starts

@@ -1,4 +1,4 @@
-"""`router usage reconcile`: compare stream, tables and results with one another; for people, and for CI."""
+"""`router usage reconcile` and `audit`: compare stream, tables and results with one another; for people, and for CI."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.lake.commands.command import warehouse_command
-from router.lake.commands.options import WAREHOUSE, Master, WarehouseAt, open_spark, open_warehouse
-from router.lake.commands.source import read_source_options
+from router.lake.commands.command import WAREHOUSE, Master, WarehouseAt, open_spark, open_warehouse, warehouse_command
+from router.lake.commands.ingest import read_source_options
 from router.shell import exit_codes
-from router.shell.command_frame import CommandSession
-from router.shell.output import build_cell, build_table, open_console
+from router.shell.command_frame import CommandSession, skip_settings
+from router.shell.output import build_cell, build_grid, build_table, open_console
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -20,9 +19,39 @@ if TYPE_CHECKING:
     from router.budgets.sums import BudgetSum
     from router.config import Settings
     from router.lake.reconcile import ReconcileCheck, Reconciliation
+    from router.lake.reconcile.audit import AuditFound
     from router.lake.reconcile.results import ResultStreams
     from router.lake.reconcile.stream import OpenStream
     from router.lake.warehouse import Warehouse
+
+
+# -- `router usage audit`: look at all of silver for identities that count more than once.
+
+
+@warehouse_command(skip_settings)
+def audit(session: CommandSession, *, master: Master = None, warehouse: WarehouseAt = WAREHOUSE) -> int:
+    """Find identities that count more than once: an ingest finds duplicates within the stream's retention, this job any.
+
+    Each one is named with its sequences and days. Exit status: 0 none counts twice, 1 some do.
+
+    Example:  router usage audit --json
+    """
+    at = open_warehouse(warehouse)
+    with open_spark(master) as spark:
+        from router.lake.reconcile.audit import audit as count
+
+        found = count(spark, at)
+    session.emit_one(found.to_json(), lambda: _print_found(found))
+    return exit_codes.OK if found.is_right else exit_codes.NO
+
+
+def _print_found(found: AuditFound) -> None:
+    figures = {name: value for name, value in found.to_json().items() if name != "first"}
+    open_console().print(build_grid((name.replace("_", " "), value) for name, value in figures.items()))
+    if found.first:
+        rows = ((one.event_id, ", ".join(map(str, one.sequences)), ", ".join(one.days)) for one in found.first)
+        open_console().print(build_table(("identity", "sequences", "days"), rows))
+
 
 Offline = Annotated[bool, typer.Option("--offline", help="Only the tables: no broker is asked.")]
 NoResults = Annotated[bool, typer.Option("--no-results", help="Do not compare the workers' results.")]

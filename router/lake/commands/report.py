@@ -1,8 +1,9 @@
-"""`router usage report`: print the warehouse's gold as a table, as JSON or CSV, and as a page with charts."""
+"""`router usage report` and `export`: gold as a table, as JSON or CSV, as a page with charts, and as a file for those who bill."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
@@ -11,17 +12,167 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.core.whole_files import replace_file
-from router.lake.commands.command import warehouse_command
-from router.lake.commands.options import WAREHOUSE, AsOfCut, Master, WarehouseAt, open_spark, open_warehouse
-from router.lake.commands.print_report import print_report
+from router.lake.commands.command import WAREHOUSE, AsOfCut, Master, WarehouseAt, open_spark, open_warehouse, warehouse_command
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession
-from router.shell.output import show_progress
+from router.shell.output import build_cell, build_table, format_json, open_console, print_json, show_progress
 
 if TYPE_CHECKING:
-    from router.lake.report import UsageQuery
+    from router.lake.report import ReportLine, UsageQuery, UsageReport
     from router.lake.report.partials import ReportPart
     from router.lake.warehouse import Warehouse
+
+
+# -- Print a report: a table for a screen, CSV, JSON.
+
+
+MAX_SCREEN_ROWS = 200  # on a screen
+EXTRA = {  # figure: its heading
+    "adjustment_cost": "of it adjusted",
+    "estimated_cost": "of it estimated",
+    "correction_cost": "of sealed days",
+    "uncorrelated_cost": "not billed",
+    "input_tokens": "tokens in",
+    "output_tokens": "tokens out",
+}
+EXPLAINED = {
+    "adjustment_cost": "what adjustments added to the cost, or took from it",
+    "correction_cost": "events of a day that was sealed already, counted on the day on which they came",
+    "uncorrelated_cost": "what results of unknown assignments told; it is in no cost",
+}
+
+
+def print_report(made: UsageReport, *, as_json: bool, as_csv: bool) -> None:
+    if as_json:
+        _print_json(made)
+    elif as_csv:
+        _print_csv(made)
+    elif made.totals is None:
+        print("no usage was found")
+    else:
+        _print_table(made, made.totals)
+
+
+def _print_json(made: UsageReport) -> None:
+    """Print one object, a row at a time; only a report for a screen is held whole."""
+    if sys.stdout.isatty():
+        print_json(made.to_json())
+        return
+    print('{"rows":[', end="")
+    for number, line in enumerate(made.iterate_lines()):
+        print("," * (number > 0) + format_json(line.to_json()), end="")
+    print(f'],"totals":{format_json(made.describe_totals())}}}', flush=True)
+
+
+def _print_csv(made: UsageReport) -> None:
+    import csv
+
+    from router.core.legible import escape_cell
+    from router.lake.report.lines import REPORT_FIGURES
+
+    writer = csv.DictWriter(sys.stdout, [*made.by, *REPORT_FIGURES, "currency"], lineterminator="\n")
+    writer.writeheader()
+    for line in made.iterate_lines():
+        writer.writerow({**line.to_json(), **{name: escape_cell(line.group[name]) for name in made.by}, "currency": made.currency})
+
+
+def _print_table(made: UsageReport, totals: ReportLine) -> None:
+    """Print values that all lines share once, above the table: a report of one day has no column of that day."""
+    shared = _find_shared(made)
+    names = [name for name in made.by if name not in shared]
+    extra = _choose_extra(totals)
+    rows = [[*(line.group[name] for name in names), *_format_figures(line, extra)] for line in made.iterate_lines(MAX_SCREEN_ROWS)]
+    cost = "cost" if made.currency is None else f"cost {made.currency}"
+    headings = [*map(_format_heading, names), "events", cost, *map(EXTRA.__getitem__, extra), "failed", "p50 ms", "p95 ms", "p99 ms"]
+    shown = build_table(headings, rows)
+    shown.padding = (0, 1, 0, 0)
+    for column in shown.columns[len(names) :]:
+        column.justify = "right"
+        column.no_wrap = True
+    shown.add_section()
+    shown.add_row(*["all", *[""] * (len(names) - 1)][: len(names)], *_format_figures(totals, extra), style="bold")
+    if shared:
+        print(", ".join(f"{_format_heading(name)} {build_cell(value)}" for name, value in shared.items()))
+    open_console().print(shown)
+    for name in extra:
+        if name in EXPLAINED:
+            print(f"{EXTRA[name]}: {EXPLAINED[name]}")
+    if len(made.rows) > MAX_SCREEN_ROWS:
+        print(f"{len(made.rows) - MAX_SCREEN_ROWS} more lines: --by fewer names, filter, or --csv")
+
+
+def _find_shared(made: UsageReport) -> dict[str, str]:
+    """Return the names with one value in all lines, if there are several lines."""
+    first = made.rows.slice(0, 1).to_pylist()[0]
+    return {name: first[name] for name in made.by if len(made.rows) > 1 and len(made.rows[name].unique()) == 1}
+
+
+def _format_heading(name: str) -> str:
+    return name.removesuffix("_id").replace("event_type", "type")
+
+
+def _choose_extra(totals: ReportLine) -> list[str]:
+    """Return the figures that few reports have: those that are not 0 in all."""
+    figures = {**totals.figures, **totals.corrections}
+    is_there = {name: bool(figures[name]) for name in EXTRA} | {
+        f"{kind}_cost": bool(figures[f"{kind}_count"]) for kind in ("adjustment", "uncorrelated", "correction")
+    }
+    return [name for name in EXTRA if is_there[name]]
+
+
+def _format_figures(line: ReportLine, extra: Sequence[str]) -> list[str]:
+    figures = {**line.figures, **line.corrections}
+    shown = (f"{figures[name]:,.9f}" if name.endswith("_cost") else f"{figures[name]:,}" for name in extra)
+    percentiles = ("" if value is None else f"{value:,.0f}" for value in line.percentiles.values())
+    return [f"{line.count:,}", f"{line.cost:,.9f}", *shown, f"{line.error_rate:.2%}", *percentiles]
+
+
+# -- `router usage export`: write the sums of a period into a file, for those who bill, and for
+# FinOps tools.
+
+
+class Form(StrEnum):
+    """What the file has."""
+
+    FOCUS = "focus"
+    PARQUET = "parquet"
+    CSV = "csv"
+
+
+PeriodText = Annotated[str, typer.Option("--period", metavar="PERIOD", help="2026-10, 2026-10-05 or 2026-10-01..2026-10-15; UTC.")]
+Output = Annotated[Path, typer.Option("--output", metavar="FILE", help="Replaced when the whole of it is written.", dir_okay=False)]
+FormOption = Annotated[Form, typer.Option("--format", help="focus: the columns of FOCUS 1.2, CSV, or Parquet if FILE ends in .parquet.")]
+
+
+@warehouse_command()
+def export(
+    session: CommandSession,
+    *,
+    period: PeriodText,
+    output: Output,
+    form: FormOption = Form.FOCUS,
+    as_of_cut: AsOfCut = None,
+    warehouse: WarehouseAt = WAREHOUSE,
+) -> int:
+    """Export the sums of each day, tenant, provider, type, status and model, as of one cut. Costs are in `usage.currency`.
+
+    An event of a sealed day is in the export of the day on which it came, and says which day it corrects. Adjustments are rows of
+    their own. What results of unknown assignments told is in no cost.
+
+    Exit status: 0 there is usage, 1 there is none, and the file has no rows.
+
+    Example:  router usage export --period 2026-10 --format focus --output usage-2026-10.csv
+    """
+    at = open_warehouse(warehouse)
+    from router.lake.report.export import export as write_period
+    from router.lake.report.export import parse_period
+
+    currency = session.settings.usage.currency
+    done = write_period(at, parse_period(period), form.value, output, currency=currency, as_of_cut=as_of_cut)
+    fields = {"rows": done.rows, "days": done.days, "cut": done.cut, "currency": currency, "file": str(output)}
+    session.emit_one(fields, f"{done.rows} rows of {done.days} days as of cut {done.cut}, in {currency}: {output}")
+    return exit_codes.OK if done.rows else exit_codes.NO
+
 
 DEFAULT_DIMENSIONS = "day,tenant,provider"  # a screen's worth; programs get every dimension
 

@@ -1,22 +1,135 @@
-"""`router usage retention`: drop old event days from bronze and silver."""
+"""`router usage seal`, `retention`, `erase`: a period is closed, old days are dropped, a tenant's rows are taken out."""
 
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from router.core.errors import Misconfigured
-from router.lake.commands.command import warehouse_command
-from router.lake.commands.options import WAREHOUSE, WarehouseAt, open_warehouse
-from router.lake.commands.source import make_bounds
-from router.shell.command_frame import CommandSession
+from router.lake.commands.command import WAREHOUSE, WarehouseAt, open_warehouse, warehouse_command
+from router.lake.commands.ingest import make_bounds
+from router.shell import exit_codes
+from router.shell.command_frame import CommandSession, skip_settings
+from router.shell.option_values import confirm
+from router.shell.output import build_table, open_console
 
 if TYPE_CHECKING:
     from router.config import Settings
+    from router.lake.jobs.erase import EraseResult
     from router.lake.jobs.retention import RetentionResult
+    from router.lake.warehouse import Seal
+
+
+# -- `router usage seal`: close a period, list the closed ones, verify that they still read the same.
+
+
+COLUMNS = ("from", "to", "sequence", "cut", "rows", "hash", "reads the same")
+
+FirstDay = Annotated[datetime | None, typer.Option("--from", metavar="DAY", formats=["%Y-%m-%d"], help="The first day, UTC.")]
+LastDay = Annotated[datetime | None, typer.Option("--to", metavar="DAY", formats=["%Y-%m-%d"], help="The last day. Default: the first.")]
+Verify = Annotated[bool, typer.Option("--verify", help="Read every sealed period again and compare its hash.")]
+
+
+@warehouse_command(skip_settings)
+def seal(
+    session: CommandSession, first: FirstDay = None, last: LastDay = None, verify: Verify = False, warehouse: WarehouseAt = WAREHOUSE
+) -> int:
+    """Close the days from --from to --to; without them, list the closed periods.
+
+    A later event of a closed day becomes a correction in the day on which it arrives. Exit status: 1 if --verify finds a difference.
+
+    Example:  router usage seal --from 2026-10-01 --to 2026-10-31
+    """
+    if first is None and last is not None:
+        raise typer.BadParameter("--to goes with --from")
+    from msgspec import to_builtins
+
+    at = open_warehouse(warehouse)
+    from router.lake.jobs import seal as job
+
+    seals = at.seals() if first is None else [job.seal(at, first.date(), (last or first).date())]
+    held = [(one, job.is_unchanged(at, one) if verify else None) for one in seals]
+    session.emit(
+        held,
+        COLUMNS,
+        lambda one: _build_row(*one),
+        lambda one: {**to_builtins(one[0]), **({} if one[1] is None else {"holds": one[1]})},
+        empty="no period is sealed",
+    )
+    return exit_codes.NO if any(holds is False for _, holds in held) else exit_codes.OK
+
+
+def _build_row(one: Seal, holds: bool | None) -> tuple[object, ...]:
+    verdict = {None: None, True: "ok", False: "fail"}[holds]
+    return (one.first_day, one.last_day, one.sequence, one.cut, one.rows, one.hash[:16], verdict)
+
+
+# -- `router usage erase`: take a tenant's rows out of every table.
+
+
+Tenant = Annotated[str, typer.Option("--tenant", metavar="ID", help="Whose rows.")]
+Before = Annotated[
+    datetime | None, typer.Option("--before", metavar="DAY", formats=["%Y-%m-%d"], help="Only events of earlier days, UTC. Default: all.")
+]
+ErasureDryRun = Annotated[bool, typer.Option("--dry-run", help="Only count.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+
+
+@warehouse_command(skip_settings)
+def erase(
+    session: CommandSession,
+    *,
+    tenant: Tenant,
+    before: Before = None,
+    dry_run: ErasureDryRun = False,
+    yes: Yes = False,
+    warehouse: WarehouseAt = WAREHOUSE,
+) -> int:
+    """Erase a tenant's rows from every table, also beside a running ingest. Sealed periods keep every other row.
+
+    Files that held the rows are deleted an hour later, by `router usage vacuum --older-than 1` or by this command again: a running
+    ingest may read them until then. The stream keeps its messages until its own retention ends.
+
+    Exit status: 0 no row is left, 1 there are rows: not confirmed, --dry-run, or new ones came meanwhile.
+
+    Example:  router usage erase --tenant acme --before 2026-01-01 --dry-run
+    """
+    at = open_warehouse(warehouse)
+    from router.lake.jobs.erase import erase as erase_rows
+
+    limit = None if before is None else before.date()
+    if not dry_run and not yes:
+        count = erase_rows(at, tenant, before=limit, dry_run=True).rows["bronze"]
+        if not confirm(f"Erase {count} messages of {tenant}, and what was made of them, for good?"):
+            return exit_codes.NO
+    done = erase_rows(at, tenant, before=limit, dry_run=dry_run)
+    session.emit_one({**_build_fields(done), "dry_run": dry_run}, lambda: _print_erased(done, dry_run=dry_run))
+    return exit_codes.NO if any(done.left.values()) else exit_codes.OK
+
+
+def _build_fields(done: EraseResult) -> Mapping[str, object]:
+    gone_after = None if done.gone_after is None else done.gone_after.isoformat()
+    names = ("sequence", "rows", "left", "resealed", "deleted")
+    return {**{name: getattr(done, name) for name in names}, "gone_after": gone_after}
+
+
+def _print_erased(done: EraseResult, *, dry_run: bool) -> None:
+    head = ("table", "would go" if dry_run else "erased", "left")
+    open_console().print(build_table(head, ((table, done.rows[table], done.left.get(table)) for table in done.rows)))
+    if dry_run:
+        return
+    if done.resealed:
+        print(f"{done.resealed} sealed periods are read as of a later cut; `router usage seal --verify` holds them")
+    if done.gone_after is not None:
+        until = done.gone_after.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        print(f"files that held the rows are on the disk until `router usage vacuum --older-than 1` runs after {until}")
+    if any(done.left.values()):
+        print(f"what is left came after sequence {done.sequence} of the stream, while this ran: run it again")
+
 
 MOST_DAYS = 36_500
 _DAYS = re.compile(r"([0-9]{1,5})d", re.ASCII)

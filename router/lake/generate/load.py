@@ -7,7 +7,7 @@ from ordinary ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import ROUND_HALF_UP, Decimal
 from hashlib import sha256
 from random import Random
@@ -16,11 +16,37 @@ from typing import Any
 import orjson
 
 from router.contracts.usage import decimal, derive_identity
-from router.lake.generate.malformed import damage
 from router.lake.generate.plan import DAY_MS, Irregularity, LoadPlan
 from router.lake.generate.population import FACTORS, Population, Profile
 from router.lake.generate.truth import ProfileDay, Truth
 from router.lake.tables.gold_tables import NO_MODEL
+
+# -- Make bodies that are no usage events, each for another reason. The lake puts them into
+# quarantine with the reason.
+
+
+_DAMAGES: tuple[Callable[[dict[str, object]], bytes], ...] = (
+    lambda body: orjson.dumps(body)[:-20],
+    lambda _: b"",
+    lambda body: b"\xff\xfe" + orjson.dumps(body),
+    lambda body: orjson.dumps([body]),
+    lambda body: _drop_fields(body, "tenant_id"),
+    lambda body: _drop_fields(body, "timestamp"),
+    lambda body: _drop_fields(body, "assignment_id", "request_id"),
+    lambda body: orjson.dumps({**body, "cost": "free"}),
+    lambda body: orjson.dumps({**body, "latency_ms": "slow"}),
+    lambda body: orjson.dumps({**body, "provider_id": None}),
+)
+
+
+def damage(body: bytes, which: int) -> bytes:
+    """Damage the body of a good event in one of ten ways."""
+    return _DAMAGES[which % len(_DAMAGES)](orjson.loads(body))
+
+
+def _drop_fields(body: dict[str, object], *names: str) -> bytes:
+    return orjson.dumps({name: value for name, value in body.items() if name not in names})
+
 
 LoadMessage = tuple[str, bytes]  # Nats-Msg-Id, body
 

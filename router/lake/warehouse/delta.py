@@ -12,18 +12,44 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from types import MappingProxyType
 from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Field, Transaction
+from deltalake import CommitProperties, DeltaTable, Field, PostCommitHookProperties, Transaction
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from router.core.errors import Conflict
 from router.lake.warehouse.commit import DataFile
-from router.lake.warehouse.kept_log import AFTER_COMMIT, KEPT_LOG, keep_log
 from router.lake.warehouse.storage import Storage
+
+# -- The log of a table is never cut: a seal is read as of a version, for ever, and a version is read
+# by its log.
+#
+# By default delta-rs deletes entries that are older than thirty days after a commit that follows
+# a checkpoint, and so do other tools. A table says that they must not; a table that does not say
+# it yet gets the property before anything but a commit of ours changes it.
+
+
+_NAME = "delta.enableExpiredLogCleanup"
+KEPT_LOG = MappingProxyType({_NAME: "false"})  # properties of a table
+AFTER_COMMIT = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+
+
+def keep_log(table: DeltaTable) -> None:
+    """Say in the table that its log is kept, if it does not say so yet. Raises CommitFailedError if that is refused."""
+    while table.metadata().configuration.get(_NAME) != KEPT_LOG[_NAME]:
+        before = table.version()
+        try:
+            table.alter.set_table_properties(dict(KEPT_LOG), post_commithook_properties=AFTER_COMMIT)
+        except CommitFailedError:
+            table.update_incremental()
+            if table.version() == before:
+                raise
+        table.update_incremental()
+
 
 CHECKPOINT_INTERVAL = "20"  # commits
 NO_REBASE = 0  # retries of the library

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.operate.commands.second_place import RESTART, record_topology
+from router.operate.commands.topology import RESTART, record_topology
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.output import print_json_lines

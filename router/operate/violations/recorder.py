@@ -3,24 +3,142 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping
 
 from router.config import DECIDE, Settings
+from router.contracts.alert import WARNING, Alert
 from router.contracts.extract import extract_ids
 from router.contracts.header_rules import BLOCK_TOO_LARGE, FORBIDDEN, HEADER_BLOCK, Violation
 from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, message_id_in
+from router.contracts.malformed import Malformed
 from router.contracts.worker import MessageType
 from router.core.clock import Clock, steady
 from router.core.message import Message
+from router.delivery.replies.answers import INSTANCE
 from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import Connection
+from router.delivery.wire.frame_parser import Headers
+from router.operate.admin.reply_addresses import SHARED_INBOX_PREFIX
 from router.operate.alerts import Alerts
-from router.operate.violations.alerts import ViolationAlerts
 from router.operate.violations.events import ViolationEvents
-from router.operate.violations.inbox_prefixes import InboxPrefixes
 from router.operate.violations.refused_requests import RefusedRequests
+from router.operate.violations.violation import ALL_VIOLATIONS, ViolationEvent, read_violation
 from router.operate.violations.violations import Violations
 from router.operate.violations.windows import BrokenContract
 from router.process.observability import Metrics
+
+# -- The prefix of a requester's inbox: which role asked, never the tokens by which its answers are
+# addressed.
+#
+#     _INBOX.x7Gk….1                    _INBOX                 every client's, where no role has a prefix of its own
+#     _INBOX_gateway.one.x7Gk….1        _INBOX_gateway.one     the gateway `one` (deploy/nats/accounts.conf)
+#
+# An address is chosen by a client, so nothing of it is taken but a name of letters and digits
+# between a configured prefix and the 22 random characters that NATS' clients put behind it.
+
+
+_ROLE = re.compile(r"([a-z0-9][a-z0-9_-]{0,31})\.[A-Za-z0-9]{22}(?:\.|$)")
+
+
+class InboxPrefixes:
+    """`prefixes`: where the router answers to (reply.prefixes)."""
+
+    def __init__(self, prefixes: tuple[str, ...]) -> None:
+        self._prefixes = sorted(prefixes, key=len, reverse=True)
+
+    def find(self, inbox: str | None) -> str | None:
+        """None: there is no inbox, or it lies outside the prefixes."""
+        if not inbox:
+            return None
+        prefix = next((one for one in self._prefixes if inbox.startswith(one)), None)
+        if prefix is None or not prefix.endswith("."):
+            return prefix
+        role = _ROLE.match(inbox, len(prefix)) if prefix != f"{SHARED_INBOX_PREFIX}." else None
+        return prefix[:-1] if role is None else prefix + role[1]
+
+
+# -- Raises an alert when many messages break the header contract on one subject, counted over all
+# instances.
+#
+# Every instance hears the events of all instances (`events`) and counts the messages that they
+# stand for. All of them see the same events, so all of them find the same one that crosses the
+# limit: the instance that published it raises the alert, and none raises another one of that
+# subject for a while.
+
+
+MESSAGES_LIMIT = 10  # messages on one subject within the window
+WINDOW_S = 60.0
+MAX_SUBJECTS = 1_000
+
+
+class ViolationAlerts:
+    """One object of a process. `instance`: the name under which it publishes its events; `every_s`: seconds between two alerts."""
+
+    def __init__(self, alerts: Alerts, instance: str, every_s: float, clock: Clock = steady) -> None:
+        self._alerts = alerts
+        self._instance = instance
+        self._every_s = every_s
+        self._clock = clock
+        self._quiet_until: dict[str, float] = {}  # by subject
+        self._recent: defaultdict[str, deque[tuple[float, ViolationEvent]]] = defaultdict(lambda: deque(maxlen=MESSAGES_LIMIT))
+
+    async def run(self, connection: Connection) -> None:
+        """Listen until cancelled."""
+        sid = await connection.subscribe_direct(ALL_VIOLATIONS, self._on_message)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await connection.unsubscribe(sid)
+
+    def _on_message(self, _subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
+        try:
+            event = read_violation(data)
+        except Malformed:
+            return
+        self.on_event(event, is_own=(headers or {}).get(INSTANCE) == self._instance)
+
+    def on_event(self, event: ViolationEvent, *, is_own: bool) -> None:
+        """Another violation of a message that was counted before has no messages."""
+        if not event.messages:
+            return
+        if len(self._recent) >= MAX_SUBJECTS and event.subject not in self._recent:
+            self._recent.clear()
+            self._quiet_until.clear()
+        recent, now = self._recent[event.subject], self._clock()
+        recent.append((now, event))
+        while now - recent[0][0] > WINDOW_S:
+            recent.popleft()
+        if now >= self._quiet_until.get(event.subject, now) and sum(one.messages for _, one in recent) >= MESSAGES_LIMIT:
+            if is_own:
+                self._alerts.raise_alert(_build_alert(event.subject, [one for _, one in recent]))
+            recent.clear()
+            self._quiet_until[event.subject] = now + self._every_s
+
+
+def _build_alert(subject: str, found: list[ViolationEvent]) -> Alert:
+    counts: Counter[tuple[str | None, str, str]] = Counter()
+    for event in found:
+        counts[event.tenant_id, event.header, event.rule] += event.messages
+    (tenant, header, rule), _ = counts.most_common(1)[0]
+    whose = f"tenant {tenant}" if tenant is not None else "a tenant that cannot be read"
+    messages = sum(counts.values())
+    return Alert(
+        severity=WARNING,
+        component="router.contract",
+        cause=f"contract_violations:{subject}",
+        message=f"{messages} messages broke the header contract within a minute, most of {whose}: {header} {rule}",
+        metadata={
+            "subject": subject,
+            **({"tenant_id": tenant} if tenant is not None else {}),
+            "header": header,
+            "rule": rule,
+            "messages": messages,
+            "command": f"router contract violations --since 1h --subject {subject} --by tenant,rule",
+        },
+    )
+
 
 LOOK_EVERY_S = 30.0
 FindRequester = Callable[[Message], str | None]  # the inbox that waits for the answer, where the listener heard it

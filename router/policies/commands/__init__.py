@@ -5,11 +5,9 @@ from __future__ import annotations
 import typer
 
 from router.policies.commands.canary import canary
-from router.policies.commands.lint import lint
 from router.policies.commands.list_show import diff, history, list_, show
-from router.policies.commands.sync import sync
-from router.policies.commands.try_ import try_
-from router.policies.commands.write import delete, put, rollback
+from router.policies.commands.try_ import lint, try_
+from router.policies.commands.write import delete, put, rollback, sync
 
 policy = typer.Typer(no_args_is_help=True, help="Policies: checked, written, shown, compared, rolled back.", rich_markup_mode="rich")
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from router.core.clock import steady
@@ -19,15 +20,53 @@ from router.core.handler_exit import is_cancelled, is_from_outside, text_of
 from router.extensions.model.entry import POST, PRE, PROVIDER, VALIDATOR
 from router.extensions.model.failure import REQUESTS
 from router.process.observability import LogRateLimit, events, logs
+from router.process.observability import tracing as spans
 from router.sdk.extension.author import Extension
 from router.sdk.extension.provider_io import Output, encode_output, join_pieces, last_piece, piece_of, read_invocation
 from router.sdk.extension.replies import build_stopping_error
 from router.sdk.extension.request import read_request
 from router.sdk.extension.response import encode_post, encode_pre, encode_validator
 from router.sdk.extension.results import Refused, RequestFailed
-from router.sdk.extension.trace import build_tracer
 from router.sdk.failures import ProviderFailed, RateLimited, RequestRefused
 from router.sdk.threads import DaemonThreads
+
+# -- A span for each request, if the author's process has set up OpenTelemetry before it serves; else
+# nothing, at no cost.
+#
+# Streams have none: a span must be left in the context in which it was entered, and a generator
+# may leave it in another.
+#
+# The caller's `traceparent` is the parent. A span holds neither the request nor the exception; of
+# an error, its code.
+
+
+NO_SPAN: AbstractContextManager[None] = contextlib.nullcontext()
+
+Traced = Callable[[Mapping[str, str]], AbstractContextManager[None]]
+
+
+def build_tracer(extension: Extension) -> Traced:
+    """Return a context manager for requests; it gets the request's headers."""
+    traced = spans.find_tracing()
+    if traced is None:
+        return lambda _: NO_SPAN
+    attributes = {"extension.id": extension.id, "extension.type": extension.kind, "extension.version": extension.version}
+
+    @contextlib.contextmanager
+    def span(headers: Mapping[str, str]) -> Iterator[None]:
+        error: str | None = None
+        begun = traced.start_server_span(f"extension {extension.id}", headers, attributes)
+        try:
+            with traced.activate(begun):
+                yield
+        except RequestFailed as failed:
+            error = failed.code
+            raise
+        finally:
+            traced.end_span(begun, error)
+
+    return span
+
 
 log = logs.logger(__name__)
 _END = object()

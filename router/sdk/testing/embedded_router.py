@@ -9,6 +9,7 @@ wait_for_dead_letters, wait_for_usage     the same, once there are as many: a re
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -29,11 +30,38 @@ from router.sdk.client import Client
 from router.sdk.connect import open_connection
 from router.sdk.extension import Extension, ExtensionServer
 from router.sdk.step import Handler
-from router.sdk.testing.background_loop import BackgroundLoop
 from router.sdk.worker import Worker
 from router.serve.assembly import Ready, RouterService
 
+# -- An event loop in a thread of its own, so that tests are plain functions and need no plugin for
+# async ones.
+
+
 T = TypeVar("T")
+
+
+class BackgroundLoop:
+    """`run` from any other thread; `close` once nothing runs in it any more."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="router-testing", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run it in the loop, and return what it returns, or raise what it raises."""
+        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return running.result()
+        except BaseException:  # also Ctrl-C, which reaches this thread alone
+            running.cancel()
+            raise
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
 
 READY_WITHIN_S = 60.0  # of a busy machine
 SEEN_WITHIN_S = 30.0

@@ -1,19 +1,180 @@
-"""`router workers`: listen to heartbeats for a moment, and list which workers are alive, busy or silent."""
+"""`router worker` and `workers`: answer assignments, until a signal stops it; which workers are alive, busy or silent."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Coroutine, Mapping
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
+from router.shell.exit_codes import OUTPUT_CLOSED
+from router.shell.import_target import import_function
+from router.shell.output import announce_event, log_unwritten, print_event
 
 if TYPE_CHECKING:
+    from router.config import Settings
+    from router.contracts.exec_assignment import ExecAssignment
+    from router.sdk import Client, StepResult, Worker, WorkerTopology
+    from router.sdk.start_point import Start
+    from router.sdk.step import Handler
     from router.work.model import Liveness, TrackedWorker, WorkerCondition
+
+
+# -- `router worker`: answer assignments with a function, a registered provider or an echo, until a
+# signal stops it.
+
+
+START_HELP = "Assignments from before the durable was made: unanswered (those without a result are done), new (none is) or all."
+
+Target = Annotated[str | None, typer.Argument(metavar="MODULE:FUNCTION", help="Answers an assignment with a StepResult.")]
+ByEcho = Annotated[bool, typer.Option("--echo", help="Answer with the payload instead.")]
+ByProviders = Annotated[bool, typer.Option("--providers", help="Answer by invoking each assignment's provider, as registered.")]
+WorkerId = Annotated[str | None, typer.Option(help="The worker's id. Default: host and process id.")]
+Slots = Annotated[int, typer.Option(help="Assignments at once.", min=1)]
+Subject = Annotated[str | None, typer.Option(help="Which assignments, wildcards allowed. Default: the router's own subject.")]
+Durable = Annotated[str, typer.Option(help="Workers of one durable share its work.")]
+StartFrom = Annotated[str, typer.Option(help=START_HELP)]
+Encoding = Annotated[str, typer.Option(help="Of results: json or protobuf.")]
+Interval = Annotated[float, typer.Option(metavar="SECONDS", help="Between two heartbeats.", min=0.01, max=3600)]
+Silence = Annotated[
+    float, typer.Option(metavar="SECONDS", help="After this silence a dead worker's assignments go to others.", min=0.1, max=86_400)
+]
+Drain = Annotated[float, typer.Option(metavar="SECONDS", help="How long running work may take at the end.", min=0)]
+Latency = Annotated[float, typer.Option(help="How long an echo takes.", min=0)]
+FailRate = Annotated[float, typer.Option(help="The share of echoes that fail.", min=0, max=1)]
+Cost = Annotated[float, typer.Option(help="The cost of an echo.", min=0)]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print no line for each assignment.")]
+
+
+@command(has_json=False)
+def worker(
+    session: CommandSession,
+    *,
+    target: Target = None,
+    echo: ByEcho = False,
+    providers: ByProviders = False,
+    worker_id: WorkerId = None,
+    slots: Slots = 16,
+    subject: Subject = None,
+    durable: Durable = "caf-worker",
+    start: StartFrom = "unanswered",
+    encoding: Encoding = "json",
+    heartbeat: Interval = 5.0,
+    ack_wait: Silence = 30.0,
+    drain: Drain = 10.0,
+    latency_ms: Latency = 0.0,
+    fail_rate: FailRate = 0.0,
+    cost: Cost = 0.001,
+    quiet: Quiet = False,
+) -> Coroutine[Any, Any, int]:
+    """Answer assignments until SIGTERM or Ctrl-C; then finish what is in flight and end with 0. A second signal ends at once: 130.
+
+    Prints one JSON line, worker.ready, once it takes assignments, then one for each that it handled. Logs go to standard error.
+    When the reader of its output stops (`router worker … | head`), it drains and ends with 141.
+
+    Example:  router worker --echo --latency-ms 20    router worker --providers    router worker my_package.models:answer
+    """
+    if [target is not None, echo, providers].count(True) != 1:
+        raise typer.BadParameter("give MODULE:FUNCTION, --echo or --providers")
+    from router.sdk import Worker
+    from router.sdk.echo import Echo
+
+    settings = session.settings
+    client, handler = _choose_handler(settings, target, Echo(latency_ms=latency_ms, fail_rate=fail_rate, cost=cost) if echo else None)
+    options: dict[str, Any] = {"slots": slots, "heartbeat_s": heartbeat, "ack_wait_s": ack_wait, "drain_s": drain, "encoding": encoding}
+    places: dict[str, Any] = {"subject": subject or settings.assignment.subjects[0], "durable": durable, "topology": make_places(settings)}
+    name = worker_id or f"{socket.gethostname()}:{os.getpid()}"
+    lines = HandledLines(is_quiet=quiet)
+    made = Worker(settings.nats, handler, worker_id=name, on_done=lines.print, start=cast("Start", start), **options, **places)
+    return _work(session, made, client, lines, {"durable": durable, "slots": slots})
+
+
+def _choose_handler(settings: Settings, target: str | None, echo: Handler | None) -> tuple[Client | None, Handler]:
+    """Return the handler, and the client that it needs while the worker works."""
+    from router.sdk import Client
+    from router.sdk.provider_handler import ProviderHandler
+
+    if echo is not None:
+        return None, echo
+    if target is not None:
+        return None, import_function(target, "my_package.models:answer")
+    client = Client(settings.nats)
+    return client, ProviderHandler(client)
+
+
+def make_places(settings: Settings) -> WorkerTopology:
+    """Return the streams, buckets and subjects of a worker for these settings."""
+    from router.sdk import WorkerTopology
+
+    return WorkerTopology(
+        stream=settings.streams.assignments.name,
+        attempts=settings.buckets.attempts.name,
+        results=settings.results.subject,
+        acks=settings.acks.subject,
+    )
+
+
+async def _work(session: CommandSession, worker: Worker, client: Client | None, lines: HandledLines, facts: dict[str, object]) -> int:
+    from router.process.garbage_collection import calm_collector
+
+    def announce(nats_url: str) -> None:
+        announce_event("worker.ready", worker_id=worker.worker_id, nats_url=nats_url, **facts)
+
+    with calm_collector():
+        async with client or nullcontext():
+            status = await session.serve(lines.run(worker.run(announce)))
+            return OUTPUT_CLOSED if lines.is_closed and not status else status
+
+
+class HandledLines:
+    """One JSON line for each assignment that was handled. A reader that closed the output ends the worker, which drains first."""
+
+    def __init__(self, *, is_quiet: bool) -> None:
+        self._is_quiet = is_quiet
+        self.is_closed = False
+        self._work: asyncio.Task[Any] | None = None
+        self._is_full = False
+
+    async def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do `work` until it ends, or until the output is closed: then it is cancelled."""
+        self._work = asyncio.current_task()
+        await work
+
+    def print(self, assignment: ExecAssignment, step: StepResult, latency_ms: int) -> None:
+        """The worker's `on_done`."""
+        if self._is_quiet or self.is_closed:
+            return
+        try:
+            _print_handled(assignment, step, latency_ms)
+            self._is_full = False
+        except BrokenPipeError:
+            self.is_closed = True
+            if self._work is not None:
+                self._work.cancel()
+        except OSError as exc:  # a full disk: its work goes on without the line
+            if not self._is_full:
+                log_unwritten("worker.handled", exc)
+            self._is_full = True
+
+
+def _print_handled(assignment: ExecAssignment, step: StepResult, latency_ms: int) -> None:
+    print_event(
+        "worker.handled",
+        assignment_id=assignment.assignment_id,
+        tenant_id=assignment.tenant_id,
+        job=assignment.job_type,
+        status=step.status,
+        latency_ms=latency_ms,
+        **({"error_code": step.error_code} if step.error_code is not None else {}),
+    )
+
 
 COLUMNS = ("worker", "tenant", "status", "load", "slots", "every", "heard")
 POLL_S = 0.05

@@ -19,7 +19,6 @@ from router.sdk.attempts import AttemptsResult
 from router.sdk.client import _body
 from router.sdk.extension import Extension
 from router.sdk.extension.function_runner import FunctionRunner
-from router.sdk.heartbeat import WorkerHeartbeat
 from router.sdk.reports import JSON_ENCODING, ack_bytes, result_bytes, unread_bytes, unstarted_bytes
 from router.sdk.samples.extensions.echo_provider import echo
 from router.sdk.samples.extensions.mask_payload import mask_payload
@@ -27,6 +26,7 @@ from router.sdk.samples.extensions.mask_pii import mask_pii
 from router.sdk.samples.extensions.normalize_text import normalize_text
 from router.sdk.samples.extensions.pii_guard import pii_guard
 from router.sdk.step import StepResult
+from router.sdk.worker import WorkerHeartbeat
 from tests.contracts.agreement.compare import validator_of
 from tests.support.extension_author import a_prompt, a_request, data_of
 from tests.support.requests import GOOD_HEADERS, a_message

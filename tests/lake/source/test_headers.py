@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from router.delivery.wire.connection import head_of
 from router.delivery.wire.frame_parser import parse_head
-from router.lake.source import headers
+from router.lake.source import rows
 
 MAPS = pa.map_(pa.string(), pa.string())
 names = st.sampled_from(["Nats-Msg-Id", "trace_id", "a+b(", "Ünder", "a b"])
@@ -18,7 +18,7 @@ values = (
 
 
 def maps(*heads: bytes | None) -> list[dict[str, str] | None]:
-    read = headers.parse_headers(list(heads), len(heads), MAPS)
+    read = rows.parse_headers(list(heads), len(heads), MAPS)
     return [None if row is None else dict(row) for row in read.to_pylist()]
 
 
@@ -35,7 +35,7 @@ def test_a_malformed_block_stops_no_reader(heads: list[bytes]) -> None:
 
 def test_alike_blocks_are_read_without_looking_at_each() -> None:
     heads = [head_of({"Nats-Msg-Id": f"usage:{number}", "trace_id": "t"}) for number in range(3)]
-    assert headers._parse_uniform(list(heads), MAPS) is not None
+    assert rows._parse_uniform(list(heads), MAPS) is not None
     assert maps(*heads) == [{"Nats-Msg-Id": f"usage:{number}", "trace_id": "t"} for number in range(3)]
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from router.contracts.masked_payload import describe_payload
 from router.delivery.wire.api import JetStream
-from router.operate.commands.dead_letters.editor import edit_payload
+from router.operate.commands.dead_letters.replay import edit_payload
 from router.operate.dead_letters.export import as_full_fields
 from router.operate.dead_letters.parse import parse
 from router.shell.formatting import format_bytes

@@ -1,7 +1,7 @@
 """What the doctor says of a cluster: leaders, followers, and the loss of one more server."""
 
 from router.operate.doctor import Follower, RaftGroup, ServerStorage, Verdict, examine
-from router.operate.doctor.monitor import read_group
+from router.operate.doctor.collect import read_group
 from tests.support.doctor import MIB, a_consumer, a_server, a_stream, find_finding, some_facts
 
 THREE = RaftGroup("n1", (Follower("n2"), Follower("n3", lag=7)))

@@ -7,8 +7,8 @@ from typing import cast
 
 from router.config import Settings
 from router.core.errors import Misconfigured
+from router.serve.fleet.fleet import Reload
 from router.serve.fleet.process_slot import ProcessSlot
-from router.serve.fleet.reload import Reload
 from tests.support.observability import LogLines, capture_log
 from tests.support.waiting import until
 

@@ -7,7 +7,7 @@ import pytest
 
 from router.config import Settings, load
 from router.serve.fleet import Fleet, process, process_slot
-from router.serve.fleet.silence import SilenceCounter
+from router.serve.fleet.process import SilenceCounter
 from tests.support.observability import capture_log
 from tests.support.waiting import until
 

@@ -14,7 +14,6 @@ from nats.aio.msg import Msg
 from router.core.errors import BrokerUnavailable
 from router.delivery.wire.api import JetStream
 from router.operate.recovery import snapshot as snapshots
-from router.operate.recovery import waiting
 from router.operate.recovery.snapshot import Snapshot, restore_snapshot, take_snapshot
 from tests.support.broker import Broker
 from tests.support.delivery import connected
@@ -54,7 +53,7 @@ async def test_a_restore_waits_until_the_server_has_made_the_stream(server: Brok
 
 async def test_an_answer_that_cannot_come_any_more_is_not_waited_for(server: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server dies within its work."""
-    monkeypatch.setattr(waiting, "LOOK_S", 0.05)
+    monkeypatch.setattr(snapshots, "LOOK_S", 0.05)
     async with _slow_domain(server, work_s=3600) as (slow, api):
         taking = asyncio.create_task(_take(slow))
         await api.works.wait()

@@ -16,8 +16,7 @@ from router.policies.model.canaries import (
     parse_guard,
     parse_span_ms,
 )
-from router.policies.model.canaries.sequential import WORSE, Tally, compute_evidence, is_evident
-from router.policies.model.canaries.verdict import list_findings
+from router.policies.model.canaries.verdict import WORSE, Tally, compute_evidence, is_evident, list_findings
 from router.policies.model.canary_record import GROUPS, canary_record_bytes
 
 GUARDS = (CanaryGuard("error_rate", 1.2), CanaryGuard("p95_latency", 1.2))

@@ -9,7 +9,7 @@ from router.contracts.assignment import assignment_id_of
 from router.contracts.assignment_record import Assignment
 from router.contracts.decision import Decision
 from router.core.deferred import Deferred
-from router.decide.model.previous import find_previous
+from router.decide.model.handler import find_previous
 from tests.support.policy import a_request
 from tests.support.workers import an_assignment
 

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from router.policies.model import Policy, PolicyError, load_policy
-from router.policies.model.breaker_rules import ProviderRules
+from router.policies.model.breakers import ProviderRules
 from router.policies.model.conditions import (
     MOST_CHOICES,
     MOST_ENTRIES,

@@ -1,7 +1,7 @@
 """Which policy speaks for a provider's breaker."""
 
 from router.policies.model import Policy
-from router.policies.model.breaker_rules import ProviderRules
+from router.policies.model.breakers import ProviderRules
 from tests.support.breakers import a_guarded_policy
 from tests.support.policy import a_policy, a_provider, a_rule
 

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from router.contracts.heartbeat import Heartbeat
 from router.work.model import Liveness, WorkerChange, WorkerCondition
-from router.work.model.worker_admission import PROVEN_S
-from router.work.model.worker_liveness import EARLY_S
+from router.work.model.worker_liveness import EARLY_S, PROVEN_S
 
 
 def a_beat(worker: str = "w-1", status: str = "idle", **fields: object) -> Heartbeat:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import typer
 
 from router.operate.commands.violations import message, violation, violations
-from router.serve.contract.commands.asyncapi import asyncapi
 from router.serve.contract.commands.check import check
 from router.serve.contract.commands.diff import diff
-from router.serve.contract.commands.headers import headers
-from router.serve.contract.commands.schemas import schemas
+from router.serve.contract.commands.documents import asyncapi, headers, schemas
 
 contract = typer.Typer(
     no_args_is_help=True,

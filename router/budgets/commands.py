@@ -1,0 +1,417 @@
+"""`router budget`: what tenants may spend in an hour, a day or a month, and what is spent of it."""
+
+from __future__ import annotations
+
+import sys
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from msgspec import Struct
+
+from router.shell.command_frame import CommandSession, command
+from router.shell.missed_events import watch_deletion
+from router.shell.option_values import choose_author
+from router.shell.output import build_grid, open_console
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from router.budgets.adjustments import Asked, Correction
+    from router.budgets.model import BudgetWindow
+    from router.budgets.model.spent_record import SpentRecord
+    from router.budgets.store import BudgetStore, StoredBudget
+    from router.budgets.usage_search import FoundAdjustment
+    from router.operate.audit.audit_event import Values
+
+
+# -- The budgets of a server for the commands of `router budget`, and what is spent of them.
+
+
+Tenant = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant.")]
+Name = Annotated[str, typer.Argument(metavar="BUDGET", help="The budget, as `router budget list` names it: day, hour/policy=chat.")]
+
+
+class SpentBudget(Struct, frozen=True):
+    """A budget, its present window, and what is spent in it."""
+
+    stored: StoredBudget
+    window: BudgetWindow
+    spent: SpentRecord
+
+
+async def open_store(session: CommandSession) -> BudgetStore:
+    """Open the store. Raises BrokerUnavailable."""
+    from router.budgets.store import BudgetStore
+    from router.delivery.kv.documents import DocumentBucket
+
+    return BudgetStore(DocumentBucket(await session.open_jetstream(), session.settings.buckets.budgets.name))
+
+
+async def record_write(
+    session: CommandSession, command: str, name: tuple[str, str], before: StoredBudget | None, after: Values | None
+) -> None:
+    """Leave the audit event of a write that is done."""
+    from router.budgets.store import budget_document
+    from router.operate.audit import OperatorWrite
+
+    was = {"version": before.record.version, **budget_document(before.budget)} if before is not None else None
+    await session.record(OperatorWrite(command=command, target=" ".join(name), tenant_id=name[0], before=was, after=after))
+
+
+async def read_spent(session: CommandSession, stored: StoredBudget) -> SpentBudget:
+    """What is spent of it in the window that is now, by the server's clock. Raises BrokerUnavailable."""
+    from router.budgets.model import expire_leases, find_window
+    from router.budgets.spent_documents import SpentDocuments
+    from router.delivery.wire.server_clock import ServerClock
+
+    jetstream = await session.open_jetstream()
+    clock = ServerClock(jetstream, f"KV_{session.settings.buckets.budgets.name}")
+    await clock.read()
+    window = find_window(stored.budget.window, clock())
+    document = await SpentDocuments(jetstream, session.settings.buckets.budgets_spent.name).open(stored.budget, window)
+    return SpentBudget(stored, window, expire_leases(document.record, round(clock() * 1000)))
+
+
+def list_fields(one: SpentBudget) -> dict[str, object]:
+    """Money as text: no float rounds it."""
+    from router.budgets.store import budget_document
+    from router.contracts.money import format_nanos
+
+    budget, spent = one.stored.budget, one.spent
+    left = max(0, budget.amount - spent.settled - spent.held)
+    return {
+        "tenant": budget.tenant_id,
+        "budget": budget.budget_id,
+        **budget_document(budget),
+        "settled": format_nanos(spent.settled),
+        "reserved": format_nanos(spent.held),
+        "left": format_nanos(left),
+        "events": spent.events,
+        "adjusted": format_nanos(spent.adjusted),
+        "adjustments": spent.adjustments,
+        "is_counted": spent.is_counted,
+        "starts_at": _format_second(one.window.starts_s),
+        "renews_at": _format_second(one.window.ends_s),
+        "version": one.stored.record.version,
+        "author": one.stored.record.author,
+        "time": one.stored.record.time,
+    }
+
+
+def _format_second(at_s: int) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(at_s, UTC).isoformat().replace("+00:00", "Z")
+
+
+# -- What the commands share that book an adjustment: `router usage adjust`, `router budget adjust`.
+
+
+Amount = Annotated[str, typer.Option("--amount", metavar="AMOUNT", help="What is added: -12.50 takes it off. At most nine decimal places.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the event. At most 512 characters.")]
+CommandId = Annotated[
+    str | None, typer.Option("--id", metavar="ID", help="The same again books nothing more. Default: a random one, which is printed.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be booked, and book nothing.")]
+Currency = Annotated[str | None, typer.Option("--currency", metavar="CODE", help="Refuse, unless costs are in it.")]
+
+
+def check_currency(session: CommandSession, currency: str | None) -> None:
+    """Raises BadParameter where the operator thinks in another one."""
+    costs = session.settings.usage.currency
+    if currency not in (None, costs):
+        raise typer.BadParameter(f"costs are in {costs} (usage.currency)", param_hint="--currency")
+
+
+def read_asked(session: CommandSession, tenant: str, amount: str, reason: str, command_id: str | None) -> Asked:
+    """What is asked for, checked. Raises BadParameter."""
+    from secrets import token_hex
+
+    from router.budgets.adjustments import Asked
+    from router.core import ids
+
+    if not ids.is_scoped(tenant):
+        raise typer.BadParameter("is no tenant id", param_hint="--tenant")
+    if command_id is not None and not ids.is_scoped(command_id):
+        raise typer.BadParameter("should be 1..128 of A-Z a-z 0-9 _ . : - without . or _ in front", param_hint="--id")
+    return Asked(
+        tenant_id=tenant,
+        amount=_read_amount(amount, session.settings.results.max_cost),
+        reason=_read_reason(reason),
+        command_id=command_id or token_hex(8),
+    )
+
+
+def _read_amount(text: str, most: float) -> Decimal:
+    from router.contracts.money import parse_amount
+
+    try:
+        amount = parse_amount(text)
+    except ValueError as exc:
+        raise typer.BadParameter(str(exc), param_hint="--amount") from None
+    if not amount or abs(amount) > most:
+        raise typer.BadParameter(f"should be from {-most:g} to {most:g} (results.max_cost), and not 0", param_hint="--amount")
+    return amount
+
+
+def _read_reason(text: str) -> str:
+    from router.contracts.usage import MAX_REASON
+
+    reason = " ".join(text.split())
+    if not 0 < len(reason) <= MAX_REASON or not reason.isprintable():
+        raise typer.BadParameter(f"should have 1 to {MAX_REASON} printable characters", param_hint="--reason")
+    return reason
+
+
+async def conclude(
+    session: CommandSession, command: str, correction: Correction, asked: Asked, *, is_repeated: bool, is_rehearsal: bool
+) -> None:
+    """Book it, leave its audit event, and say what stands now; of a rehearsal, what would."""
+    from router.budgets.adjustments import book, find_standing
+    from router.core.crashpoints import crashpoint
+
+    _check_age(session, correction)
+    jetstream, stream = await session.open_jetstream(), session.settings.streams.usage.name
+    if is_rehearsal:
+        found = await find_standing(jetstream, stream, correction) if is_repeated else None
+    else:
+        if not is_repeated:  # before anything is booked: a command that is killed is run again with it
+            print(f"to run this again: --id {asked.command_id}", file=sys.stderr)
+        found = await book(jetstream, stream, correction, is_repeated=is_repeated)
+        crashpoint("adjustment_stored")
+        if found is None or not await _is_audited(session, correction, found):
+            await _record(session, command, correction, asked)
+    budgets = await _list_budgets(session, correction)
+    fields = _list_fields(session, correction, asked, budgets, found, is_rehearsal=is_rehearsal)
+    session.emit_one(fields, lambda: _print(fields, budgets, is_rehearsal=is_rehearsal))
+
+
+def _check_age(session: CommandSession, correction: Correction) -> None:
+    """Raises AdjustmentRefused where the tables would put it aside: they take no event whose time is so long ago."""
+    from router.budgets.adjustments import DAY_MS, AdjustmentRefused
+    from router.core.clock import now_ms
+    from router.lake.commands.ingest import make_bounds
+
+    most_ms = make_bounds(session.settings).max_age_ms - DAY_MS  # it may wait a day
+    if now_ms() - correction.event.timestamp > most_ms:
+        raise AdjustmentRefused(f"what is corrected is older than {most_ms // DAY_MS} days: correct a later --period")
+
+
+async def _is_audited(session: CommandSession, correction: Correction, found: FoundAdjustment) -> bool:
+    """Whether the event of its write is there, too: a command that was killed between the two has left none."""
+    from router.core.instants import read_instant
+    from router.shell.missed_events import is_audited
+
+    event, since = correction.event, read_instant(found.stored_at)
+    return await is_audited(session, since, event.tenant_id, lambda one: (one.after or {}).get("event_id") == event.event_id)
+
+
+async def _record(session: CommandSession, command: str, correction: Correction, asked: Asked) -> None:
+    from router.contracts.money import format_nanos
+    from router.operate.audit import OperatorWrite
+
+    event = correction.event
+    after = {"event_id": event.event_id, "id": asked.command_id, "amount": format_nanos(correction.nanos), "adjusts": event.adjusts}
+    before = {"billed": format_nanos(correction.before)} if correction.before is not None else None
+    target = f"{event.tenant_id} {_describe(correction)}"
+    after = {name: value for name, value in after.items() if value is not None}
+    await session.record(
+        OperatorWrite(command=command, target=target, tenant_id=event.tenant_id, before=before, after=after, note=event.reason)
+    )
+
+
+def _describe(correction: Correction) -> str:
+    """What it corrects, for people."""
+    event = correction.event
+    if event.budget is not None:
+        return event.budget
+    if correction.period is not None:
+        return f"{correction.period.name} {event.provider_id}"
+    return f"assignment {event.assignment_id}" if event.assignment_id is not None else f"request {event.request_id}"
+
+
+async def _list_budgets(session: CommandSession, correction: Correction) -> list[str]:
+    from router.budgets.adjustments import list_counting
+
+    stored = await (await open_store(session)).list(correction.event.tenant_id)
+    return list_counting([one.budget for one in stored], correction)
+
+
+def _list_fields(
+    session: CommandSession,
+    correction: Correction,
+    asked: Asked,
+    budgets: Sequence[str],
+    found: FoundAdjustment | None,
+    *,
+    is_rehearsal: bool,
+) -> Mapping[str, object]:
+    """Money as text: no float rounds it."""
+    from router.contracts.money import format_nanos
+    from router.core.instants import format_day
+
+    event, before = correction.event, correction.before
+    fields = {
+        "ok": True,
+        "booked": not is_rehearsal and found is None,
+        "stands_since": found.stored_at if found is not None else None,
+        "dry_run": is_rehearsal or None,
+        "event_id": event.event_id,
+        "id": asked.command_id,
+        "tenant": event.tenant_id,
+        "amount": format_nanos(correction.nanos),
+        "currency": session.settings.usage.currency,
+        "adjustment": event.adjustment,
+        "corrects": _describe(correction),
+        "adjusts": event.adjusts,
+        "provider": event.provider_id if event.budget is None else None,
+        "day": format_day(event.timestamp) if event.budget is None else None,
+        "billed_before": format_nanos(before) if before is not None else None,
+        "billed_after": format_nanos(before + correction.nanos) if before is not None else None,
+        "budgets": budgets,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _print(fields: Mapping[str, object], budgets: Sequence[str], *, is_rehearsal: bool) -> None:
+    says = "would be booked" if is_rehearsal else "booked"
+    if "stands_since" in fields:
+        says = f"stands already, since {fields['stands_since']}: nothing more {says}"
+    print(f"{fields['event_id']}: {fields['amount']} {fields['currency']} {says}")
+    bill = f", bill of {fields['day']}, or of the next open day where that is sealed" if "day" in fields else ", no bill"
+    print(f"tenant {fields['tenant']}, {fields['corrects']}{bill}")
+    if "billed_after" in fields:
+        print(f"billed {fields['billed_before']} before, {fields['billed_after']} then")
+    print(f"counts in {', '.join(budgets)}" if budgets else "counts in no budget")
+    print(f"the same command with --id {fields['id']} books nothing more")
+
+
+# -- `router budget list`, `show`: the budgets, and what is spent of them.
+
+
+COLUMNS = ("tenant", "budget", "amount", "settled", "reserved", "left", "then", "renews")
+
+
+@command()
+async def list_(session: CommandSession, *, tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None) -> None:
+    """List the budgets, and what is settled, reserved and left of each in its present window; with --json one object a line.
+
+    Reserved is what routers hold: requests on their way, and the slices that each router takes in advance. Exit status 0.
+
+    Example:  router budget list --tenant acme
+    """
+    found = [await read_spent(session, one) for one in await (await open_store(session)).list(tenant)]
+    session.emit(found, COLUMNS, _build_row, list_fields, empty="no budgets")
+
+
+@command()
+async def show(session: CommandSession, tenant: Tenant, name: Name) -> None:
+    """Show one budget and what is spent of it. Exit status: 0 shown, 1 there is none.
+
+    Example:  router budget show acme day/policy=chat
+    """
+    fields = list_fields(await read_spent(session, await (await open_store(session)).get(tenant, name)))
+    session.emit_one(fields, lambda: open_console().print(build_grid((one.replace("_", " "), fields[one]) for one in fields)))
+
+
+def _build_row(one: SpentBudget) -> tuple[object, ...]:
+    fields = list_fields(one)
+    return tuple(fields[name] for name in ("tenant", "budget", "amount", "settled", "reserved", "left", "then", "renews_at"))
+
+
+# -- `router budget put`, `delete`: a budget holds in every router within a second.
+
+
+Author = Annotated[str | None, typer.Option("--author", help="Who writes it, for the history. Default: your login name.")]
+
+
+@command()
+async def put(
+    session: CommandSession,
+    tenant: Tenant,
+    *,
+    amount: Annotated[str, typer.Option("--amount", metavar="AMOUNT", help="Money for each window, as the policies' costs are.")],
+    window: Annotated[str, typer.Option("--window", metavar="WINDOW", help="hour, day or month, UTC.")],
+    policy: Annotated[str | None, typer.Option("--policy", metavar="POLICY", help="Only decisions by this policy.")] = None,
+    provider: Annotated[str | None, typer.Option("--provider", metavar="PROVIDER", help="Only decisions for this provider.")] = None,
+    then: Annotated[str, typer.Option("--then", metavar="THEN", help="Without room: deny, or downgrade:POLICY.")] = "deny",
+    author: Author = None,
+) -> None:
+    """Write a budget; one of the same tenant, window, policy and provider is replaced, and what is spent of it stays spent.
+
+    Exit status: 0 it is in force, 1 refused: a value is not legal, or another write came first.
+
+    Example:  router budget put acme --amount 10 --window day --then downgrade:cheap
+    """
+    from router.budgets.model import parse_budget
+
+    given = {"policy": policy, "provider": provider}
+    document = {"amount": amount, "window": window, "then": then, **{name: value for name, value in given.items() if value is not None}}
+    budget = parse_budget(document, tenant)
+    store = await open_store(session)
+    before = await store.find(tenant, budget.budget_id)
+    version = await store.put(budget, author=choose_author(author))
+    await record_write(session, "budget put", (tenant, budget.budget_id), before, {"version": version, **document})
+    fields = {"ok": True, "tenant": tenant, "budget": budget.budget_id, "version": version, **document}
+    session.emit_one(fields, f"{tenant} {budget.budget_id} version {version}: in force")
+
+
+@command()
+async def delete(session: CommandSession, tenant: Tenant, name: Name) -> None:
+    """Delete a budget: its requests are not limited by it any more. Exit status: 0 it is deleted, 1 there is none.
+
+    Example:  router budget delete acme day
+    """
+    from router.operate.audit import OperatorWrite
+
+    store = await open_store(session)
+    before = await store.find(tenant, name)
+    again = OperatorWrite(command="budget delete", target=f"{tenant} {name}", tenant_id=tenant)
+    async with watch_deletion(session, store, (tenant, name), again):
+        version = await store.delete(tenant, name)
+    await record_write(session, "budget delete", (tenant, name), before, None)
+    session.emit_one({"ok": True, "tenant": tenant, "budget": name, "version": version, "deleted": True}, f"{tenant} {name}: deleted")
+
+
+# -- `router budget adjust`: correct what is settled of one budget, and no bill.
+
+
+@command()
+async def adjust(
+    session: CommandSession,
+    tenant: Tenant,
+    name: Name,
+    *,
+    amount: Amount,
+    reason: Reason,
+    command_id: CommandId = None,
+    currency: Currency = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Correct what is settled of a budget in its present window: -5 makes room for 5 more.
+
+    No bill changes: `router usage adjust` corrects bills, and budgets with them. Routers settle it within a second. The command may be
+    killed at any moment: run it again with the same --id, and it books once.
+
+    Exit status: 0 booked, or it stands already; 1 refused: there is no such budget, or --id was used for another adjustment.
+
+    Example:  router budget adjust acme month --amount -5 --reason "test run, ticket 82"
+    """
+    from router.budgets.adjustments import correct_budget
+    from router.delivery.wire.server_clock import ServerClock
+
+    check_currency(session, currency)
+    asked = read_asked(session, tenant, amount, reason, command_id)
+    budget = (await (await open_store(session)).get(tenant, name)).budget
+    clock = ServerClock(await session.open_jetstream(), session.settings.streams.usage.name)
+    await clock.read()
+    correction = correct_budget(budget, asked, round(clock() * 1000))
+    await conclude(session, "budget adjust", correction, asked, is_repeated=command_id is not None, is_rehearsal=dry_run)
+
+
+budget = typer.Typer(no_args_is_help=True, help="Budgets: what tenants may spend, and what they have spent.", rich_markup_mode="rich")
+
+budget.command("list")(list_)
+for made in (show, put, adjust, delete):
+    budget.command()(made)
