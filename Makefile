@@ -119,7 +119,7 @@ asyncapi-tools:
 
 asyncapi: contract-diff asyncapi-tools  ## the AsyncAPI document, read by AsyncAPI's own parser, and compared by its own diff (needs npm)
 	$(BIN)/router contract asyncapi --json > $(VENV)/asyncapi/asyncapi.json
-	cp tests/services/*_asyncapi.mjs $(VENV)/asyncapi
+	cp tests/serve/*_asyncapi.mjs $(VENV)/asyncapi
 	node $(VENV)/asyncapi/validate_asyncapi.mjs $(VENV)/asyncapi/asyncapi.json
 	@if [ -s $(VENV)/contract/old.json ]; then node $(VENV)/asyncapi/diff_asyncapi.mjs $(VENV)/contract/old.json $(VENV)/asyncapi/asyncapi.json; \
 	else echo "no tag: AsyncAPI's diff compares nothing"; fi

@@ -54,7 +54,7 @@ async def test_replay_prints_the_stores_hash(store: Path, tmp_path: Path) -> Non
 
 
 async def test_replay_by_another_agent_says_no(store: Path) -> None:
-    other = await call_command_async("agent", "replay", "tests.runtime.test_replay:Fickle", "--store", str(store), "--json")
+    other = await call_command_async("agent", "replay", "tests.agents.test_replay:Fickle", "--store", str(store), "--json")
     assert (other.status, other.json["same"]) == (1, False)
 
 

@@ -63,8 +63,8 @@ from router.policies.model.breaker_record import BreakerRecord, breaker_key, bre
 from router.sdk.answer import read_answer
 from router.shell.formatting import format_bytes
 from router.work.model import make_marked_event, make_usage_effect
+from tests.decide.test_push import Book, a_handler
 from tests.fuzz.feeding import Decoder, Seed
-from tests.routing.decide.test_push import Book, a_handler
 from tests.support.agents import a_command
 from tests.support.bus import an_envelope
 from tests.support.dead_letters import a_dead_letter, a_failed_message, a_stored_dead_letter

@@ -153,8 +153,8 @@ What it found, and what shows it now:
 
 | found | mended | shown in |
 | --- | --- | --- |
-| a follow-up of a decision with `attempts` of 5 000 digits raised ValueError | `decide.previous` | tests/routing/decide/test_previous.py |
-| a policy of 20 000 weights took 2.3 s of the loop | bounds of a policy | tests/routing/policy/test_bounds.py |
+| a follow-up of a decision with `attempts` of 5 000 digits raised ValueError | `decide.previous` | tests/decide/test_previous.py |
+| a policy of 20 000 weights took 2.3 s of the loop | bounds of a policy | tests/policies/test_bounds.py |
 | a result's provider of 1 000 characters became a usage event that the lake sets aside | `contracts.result` | tests/fuzz/test_hostile.py |
 | a usage event whose cost has 41 decimals ended every reconciliation | `reconcile.amounts` | tests/lake/reconcile/test_tables.py |
 """

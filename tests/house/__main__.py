@@ -1,6 +1,6 @@
 """How many offenders each rule still finds, by room: `python -m tests.house`.
 
---list ROOM    the offenders of one room (delivery, tests/app), with their places
+--list ROOM    the offenders of one room (delivery, tests/serve), with their places
 --write        take off the lists what offends no more; a new offender is never listed
 """
 
@@ -48,7 +48,7 @@ def print_room(room: str, found: dict[str, Places]) -> None:
 
 
 def room_of(file: Path) -> str:
-    """`delivery` for router/delivery/consume/pull.py, `core` for router/core/clock.py, `tests/app` for tests/app/test_x.py."""
+    """`delivery` for router/delivery/consume/pull.py, `core` for router/core/clock.py, `tests/serve` for tests/serve/test_x.py."""
     folder, *rest = file.relative_to(REPOSITORY).parts
     within = rest[0] if len(rest) > 1 else ""
     return (within or folder) if folder == "router" else f"{folder}/{within}".rstrip("/")

@@ -12,8 +12,6 @@ TESTS_OF_ALL = {
     *("bench", "canaries", "clients", "conformance", "deploy", "docs", "faults", "fuzz", "house", "money", "neighbours"),
     *("refusals", "security", "stories", "strategies", "support"),
 }
-# Tests that still stand by the rooms of before.
-TESTS_TO_MOVE = {"app", "operations", "routing", "runtime", "services"}
 
 
 def test_router_has_these_twenty_rooms_and_no_other() -> None:
@@ -23,7 +21,7 @@ def test_router_has_these_twenty_rooms_and_no_other() -> None:
 
 
 def test_tests_mirror_the_rooms() -> None:
-    assert list_folders("tests") - TESTS_OF_ALL - TESTS_TO_MOVE <= ROOMS
+    assert list_folders("tests") - TESTS_OF_ALL <= ROOMS
 
 
 def list_folders(place: str) -> set[str]:

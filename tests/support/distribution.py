@@ -30,7 +30,7 @@ TOGETHER = ("tests/stories/test_causes_by_name.py",)  # but these share theirs
 FIRST = (
     "tests/stories/kills/",
     "tests/lake/",
-    "tests/operations/fleet/",
+    "tests/serve/fleet/",
     "tests/neighbours/",
     "tests/faults/",
     "tests/stories/",

@@ -7,7 +7,7 @@ import pytest
 
 from router.operate.violations.refused_requests import REFUSED, SETTLE_S, RefusedRequests
 from router.operate.violations.windows import BrokenContract
-from tests.services.test_violations import a_broken_contract
+from tests.operate.test_violations import a_broken_contract
 from tests.support.app import ManualClock
 from tests.support.delivery import FakeConnection
 

@@ -14,7 +14,7 @@ from router.operate.violations.events import MAX_QUEUED, MINUTE_S, ViolationEven
 from router.operate.violations.violations import MOST_SERIES, Violations
 from router.operate.violations.windows import MAX_WINDOWS
 from router.process.observability import Metrics
-from tests.services.test_violations import a_broken_contract
+from tests.operate.test_violations import a_broken_contract
 from tests.support.app import ManualClock
 from tests.support.waiting import until
 

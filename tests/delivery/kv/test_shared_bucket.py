@@ -13,6 +13,7 @@ from router.delivery.kv.shared_bucket import SharedRecords
 from router.delivery.wire.api import JetStream
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.delivery import connected
+from tests.support.patient_buckets import buckets_have_time  # noqa: F401 - autouse
 from tests.support.supervision import run_children
 from tests.support.waiting import until
 

@@ -4,7 +4,7 @@ import pytest
 
 from router.operate.violations import windows as violation_windows
 from router.operate.violations.windows import MAX_WINDOWS, ViolationWindows
-from tests.services.test_violations import a_broken_contract
+from tests.operate.test_violations import a_broken_contract
 
 
 def add(windows: ViolationWindows, tenant_id: str | None, **fields: object) -> int:

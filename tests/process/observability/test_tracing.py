@@ -28,7 +28,7 @@ from router.process.observability.tracing import find_tracing, trace_request
 from router.process.observability.tracing_messages import trace_dead_letter, trace_handler, trace_replay
 from router.sdk import WorkerTopology
 from router.sdk.extension import post, pre, validator
-from tests.routing.decide.test_push import Book, a_handler
+from tests.decide.test_push import Book, a_handler
 from tests.support.broker import Broker
 from tests.support.extension_author import serve_extension
 from tests.support.extension_pipeline import PipelinePlace, a_pipeline

@@ -16,10 +16,11 @@ from router.extensions.model.failure import InvocationRefused
 from router.work.invocations.invocation_bill import BillingParts, InvocationBill
 from router.work.invocations.patience import Patience
 from router.work.model.assignments import AssignmentLookup
-from tests.services.test_attempt_store import Bench
-from tests.services.test_attempt_store import bench as bench  # noqa: PLC0414 - a fixture
 from tests.support.waiting import until
 from tests.support.workers import an_assignment
+from tests.work.test_attempt_store import (
+    Bench,
+)
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="a-1", trace_id="t-1", metadata={"assignment_id": "a-1"})
 KNOWN = an_assignment(assignment_id="a-1", request_id="r-1", tenant_id="acme", provider_id="echo", reservation="life 7 chat month#3")

@@ -10,7 +10,7 @@ from router.contracts.request import RouteRequest
 from router.policies.model import Averages, ProviderTracker, evaluate
 from router.policies.model.measurements import ErrorCounts, Measurements
 from router.policies.model.measurements.measured_provider import OVERDUE_REQUESTS, OVERDUE_S, PROBE_S, PROBE_SHARE
-from tests.routing.measurements.test_choices import NAMES, Trouble, share
+from tests.policies.test_choices import NAMES, Trouble, share
 from tests.support.breakers import SomeProviders
 from tests.support.measurements import TENANT, Simulation, SomeMeasurements
 from tests.support.policy import a_policy, a_provider

@@ -2,7 +2,7 @@
 
 A provider sends whole answers and tells their tokens; then streams of other texts are cut at a random piece, and nothing is told of
 them. What the stand-in counted in the pieces that came is compared with the bill.
-`python -m tests.routing.prices.test_estimate_error` prints it.
+`python -m tests.budgets.test_estimate_error` prints it.
 """
 
 import random
