@@ -11,7 +11,7 @@ from router.budgets.model.prices import TextCount
 from router.budgets.model.prices.text_count import KINDS
 
 NAMES = [name for name, _ in KINDS]
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "prices.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "prices.md"
 # Of any character, where two letters seldom stand together, and of few, where most cuts go through a word.
 TEXTS = st.text(max_size=200) | st.text(st.sampled_from("abé 12\n.жש你🎉"), max_size=50)
 

@@ -18,9 +18,8 @@ from router.work.invocations.patience import Patience
 from router.work.model.assignments import AssignmentLookup
 from tests.support.waiting import until
 from tests.support.workers import an_assignment
-from tests.work.test_attempt_store import (
-    Bench,
-)
+from tests.work.test_attempt_store import Bench
+from tests.work.test_attempt_store import bench as bench  # noqa: PLC0414 - a fixture
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="a-1", trace_id="t-1", metadata={"assignment_id": "a-1"})
 KNOWN = an_assignment(assignment_id="a-1", request_id="r-1", tenant_id="acme", provider_id="echo", reservation="life 7 chat month#3")
