@@ -1,4 +1,7 @@
-"""The demo's chapters: each does something, prints it, and returns what was not as expected."""
+"""The demo's chapters: each does something, prints it, and returns what was not as expected.
+
+What the chapter of an unreadable result publishes, observes and expects stands first.
+"""
 
 from __future__ import annotations
 
@@ -68,6 +71,8 @@ def check_repair(
     if [event.get("request_id") for event in usage] != ["r-mended"]:
         yield f"the mended result was metered {len(usage)} times"
 
+
+# -- The chapters.
 
 Problems = list[str]
 

@@ -42,8 +42,8 @@ from router.extensions.model.provider_failure import (
 from router.extensions.model.registry import ExtensionRegistry, Route
 from router.extensions.model.relay import ProviderMessage, Send, StreamRelay
 
-# -- What becomes of one stream, as its provider's breaker, its health and the meter count it: one
-# invocation, however long it takes.
+# -- What becomes of one stream, as its provider's breaker, its health and the meter count it:
+# one invocation, however long it takes.
 #
 #     closed       all calls share the permit; the outcome is counted at the end
 #     half open    the stream is a probe: its first good piece counts as a success and ends the permit; a later failure is counted as well
@@ -92,10 +92,12 @@ class StreamOutcome:
             self._breaker.record_failure(permit, is_tenants=is_tenants)
 
 
+# -- The invoker: one call, or a stream.
+
 USUAL_S = 60.0  # for an answer, where the caller names no time
 USUAL_STREAM_S = 600.0
 CALLER_SLACK_S = 0.01  # the caller's time ends before the call's own: a cancelled call is not counted against the provider
-POLICY = "default"
+DEFAULT_POLICY = "default"
 
 
 class ProviderLimits(Protocol):
@@ -252,7 +254,7 @@ class ProviderInvoker:
             request.provider_id,
             kind=PROVIDER,
             tenant_id=request.tenant_id,
-            policy_id=policy_id if isinstance(policy_id, str) else POLICY,
+            policy_id=policy_id if isinstance(policy_id, str) else DEFAULT_POLICY,
             environment=self._environment,
             key=request.request_id,
         )

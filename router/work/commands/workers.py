@@ -1,4 +1,8 @@
-"""`router worker` and `workers`: answer assignments, until a signal stops it; which workers are alive, busy or silent."""
+"""`router worker` and `router workers`.
+
+worker      answer assignments with a function, a registered provider or an echo, until a signal stops it
+workers     which workers are alive, busy or silent
+"""
 
 from __future__ import annotations
 
@@ -27,8 +31,7 @@ if TYPE_CHECKING:
     from router.work.model import Liveness, TrackedWorker, WorkerCondition
 
 
-# -- `router worker`: answer assignments with a function, a registered provider or an echo, until a
-# signal stops it.
+# -- `router worker`.
 
 
 START_HELP = "Assignments from before the durable was made: unanswered (those without a result are done), new (none is) or all."
@@ -93,7 +96,7 @@ def worker(
     name = worker_id or f"{socket.gethostname()}:{os.getpid()}"
     lines = HandledLines(is_quiet=quiet)
     made = Worker(settings.nats, handler, worker_id=name, on_done=lines.print, start=cast("Start", start), **options, **places)
-    return _work(session, made, client, lines, {"durable": durable, "slots": slots})
+    return _run_worker(session, made, client, lines, {"durable": durable, "slots": slots})
 
 
 def _choose_handler(settings: Settings, target: str | None, echo: Handler | None) -> tuple[Client | None, Handler]:
@@ -121,7 +124,7 @@ def make_places(settings: Settings) -> WorkerTopology:
     )
 
 
-async def _work(session: CommandSession, worker: Worker, client: Client | None, lines: HandledLines, facts: dict[str, object]) -> int:
+async def _run_worker(session: CommandSession, worker: Worker, client: Client | None, lines: HandledLines, facts: dict[str, object]) -> int:
     from router.process.garbage_collection import calm_collector
 
     def announce(nats_url: str) -> None:
@@ -175,6 +178,8 @@ def _print_handled(assignment: ExecAssignment, step: StepResult, latency_ms: int
         **({"error_code": step.error_code} if step.error_code is not None else {}),
     )
 
+
+# -- `router workers`.
 
 COLUMNS = ("worker", "tenant", "status", "load", "slots", "every", "heard")
 POLL_S = 0.05
