@@ -108,7 +108,7 @@ def _column(name: str, form: str) -> tuple[str, str]:
 
 # -- The migrations.
 
-MIGRATION_LOCK = 0x5D5047  # of migrations, in this database
+MIGRATION_LOCK = 0x5D5047  # in this database
 
 
 class Migration(Struct, frozen=True):

@@ -88,7 +88,7 @@ MAX_UNUSED_FIGURES = 50  # providers of a policy without a strategy, whose figur
 
 
 class Evaluator(Protocol):
-    """`policy.evaluate`, as live requests call it."""
+    """`policies.model.evaluate`, as live requests call it."""
 
     def __call__(
         self,

@@ -101,7 +101,7 @@ DEFAULT_POLICY = "default"
 
 
 class ProviderLimits(Protocol):
-    """`policy.limited_providers`: who limits which tenant, shared with the decisions."""
+    """`policies.model.limited_providers`: who limits which tenant, shared with the decisions."""
 
     def find_left_ms(self, tenant_id: str, provider_id: str) -> int:
         """For how long the provider is left alone; 0: it may be asked."""

@@ -1,4 +1,7 @@
-"""Run all the checks, one after the other, over the warehouse as it is when they begin. The check of identities stands here itself."""
+"""Run all the checks, one after the other, over the warehouse as it is when they begin.
+
+The check of identities stands here itself, the others in modules of their own.
+"""
 
 from __future__ import annotations
 

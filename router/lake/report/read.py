@@ -32,7 +32,7 @@ from router.lake.warehouse import DataFile, Warehouse
 
 GAMMA = 1.02
 BUCKET_OF_ZERO = -1
-PERCENTILE_DECIMALS = 3  # decimals of a percentile
+PERCENTILE_DECIMALS = 3
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -37,7 +37,7 @@ from router.mailbox.ports import current_message
 SERVED_SINCE = 10  # so many events served since one was not served first: the service is there
 UNSERVED_IN_A_ROW = 3  # answers that serve no event, and it is told as trouble
 MAX_REFUSED = 1000  # ids of events that were not served; the oldest is forgotten first
-WAITS = (1, 2, 4, 8, 16, 32)  # the waits, in `retry_s`
+WAITS = (1, 2, 4, 8, 16, 32)  # in `retry_s`
 
 
 class UnservedEvents:

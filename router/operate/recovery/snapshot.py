@@ -24,8 +24,8 @@ from router.delivery.wire.connection import Connection
 from router.delivery.wire.frame_parser import Headers
 
 # -- The wait for an answer that comes only when the server has done its work. A time that is
-# good for other requests says nothing here. The answer is lost when the connection is: its
-# pings end it when the server is silent.
+# good for other requests says nothing here. The answer is lost when the connection is, and the
+# connection's own pings end it when the server is silent.
 
 
 WORK_S = 3600.0  # 700 GB at 200 MB a second; what takes longer was lost: the stream's leader died, and our connection is to another server

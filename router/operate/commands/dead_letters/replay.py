@@ -166,7 +166,7 @@ async def discard(
 
 # -- `router dlq replay`.
 
-SHOWN_SEQUENCES = 20  # sequences shown of each cause
+SHOWN_SEQUENCES = 20  # of each cause
 
 
 @command(load_system_settings)

@@ -32,20 +32,15 @@ from router.policies.model.measurements.latencies import find_bucket, find_edge
 # both. The evidence is a mixture of the likelihood ratios of `alternatives` against that
 # chance: its expectation is at most 1 at every moment, so it exceeds 1 ÷ alpha in a share alpha
 # of all canaries at most (Ville's inequality).
-#
-# Of several groups of tenants the ratios are multiplied, each within bounds: one group brings
-# at most MOST of what is needed, and takes away at most nine tenths of what there is. The
-# promise stays: a tenth of each group's stake is never wagered, and a bound can only lower the
-# expectation.
-#
-# Sources: Wald 1945 (the sequential probability ratio test); Robbins 1970, Johari et al. 2022
-# (mixtures, always-valid inference).
 
 
 WORSE = ((1.5, 0.3), (2.0, 0.4), (4.0, 0.2), (10.0, 0.1))  # times, weight: against no difference
 MUCH_WORSE = ((1.67, 0.7), (3.0, 0.2), (8.0, 0.1))  # against what a guard allows
 BETTER = ((0.83, 0.4), (0.6, 0.3), (0.3, 0.2), (0.05, 0.1))  # than what a guard allows; 0.83 is no difference under 1.2
 MAX_EXPONENT = 600.0
+# Of several groups of tenants the ratios are multiplied, each within bounds: one group brings at
+# most MOST of what is needed, and takes away at most nine tenths of what there is. The promise
+# stays: a tenth of each group's stake is never wagered, and a bound can only lower the expectation.
 KEPT_STAKE = 0.1  # of a group's stake, where there are several groups
 MOST = 0.6  # of the evidence that is needed, by its logarithm, is what one group of several may bring
 
