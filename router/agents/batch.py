@@ -7,9 +7,9 @@
     received   a crash or a failure interrupted it: one more attempt at the stored content, whatever this message holds,
                or a dead letter when no attempt is left
 
-A message that fails is rolled back alone: the others of its batch are committed. An error of SQLite is no message's fault:
-this raises StoreFailed, and no message gets an outcome. First stands one message, from its bytes to a row of the store; then
-the batch.
+A message that fails is rolled back alone: the others of its batch are committed. An error of SQLite
+is no message's fault: this raises StoreFailed, and no message gets an outcome. First stands one
+message, from its bytes to a row of the store; then the batch.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ from router.core.signatures import HandlerMisused, require_finished
 from router.process.observability import events, logs
 
 # -- One message in a batch.
-
 
 REPLAY_COUNT = "x-replay-count"
 

@@ -129,7 +129,6 @@ async def send(
 
 # -- `hash`, `events`, `state`, `verify` and `replay`.
 
-
 VALUE_WIDTH = 200  # characters of a value in a table
 EVENT_COLUMNS = ("place", "stream", "seq", "type", "key", "status", "attempts", "sent", "unsent")
 HASHES = ("events", "state", "log", "effects")
@@ -246,8 +245,6 @@ def _print_hashes(result: ReplayResult) -> None:
     rows = ((name, stored, replayed, "ok" if stored == replayed else "fail") for name, stored, replayed in pairs)
     print_table(("hash", "stored", "replayed", "verdict"), rows)
 
-
-# -- The group `router agent`.
 
 agent = typer.Typer(help="Agents whose effects happen once: run them, inspect their stores, replay them.", no_args_is_help=True)
 agent.command()(run)

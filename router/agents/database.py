@@ -1,9 +1,10 @@
 """One SQLite file, one process: opened, locked, migrated to this version; SQLite's errors translated.
 
-`journal_mode=WAL` and `synchronous=FULL`: a commit that returned is on the disk. With NORMAL a power failure may undo a
-commit whose message was acknowledged (docs/explanation/durability.md#agents). A lock on `{store}.lock` beside the file
-refuses a second process: of two, each would find the other's redelivery new (docs/reference/requirements.md#mf-12). Readers
-(`router agent events`) need no lock.
+`journal_mode=WAL` and `synchronous=FULL`: a commit that returned is on the disk. With NORMAL a
+power failure may undo a commit whose message was acknowledged
+(docs/explanation/durability.md#agents). A lock on `{store}.lock` beside the file refuses a second
+process: of two, each would find the other's redelivery new (docs/reference/requirements.md#mf-12).
+Readers (`router agent events`) need no lock.
 
     StoreFailed     the disk is full, the file locked or damaged: the agent ends, and acknowledges nothing that is not stored
     Misconfigured   in use by another process, another program's file, made by a newer version, or with a schema that is not ours

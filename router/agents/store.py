@@ -1,8 +1,8 @@
 """The event store's statements, many rows at a time. Called from the store's thread alone; what a row means is `batch`'s to say.
 
-Everything that writes is called inside `transaction()`; the caller says what belongs together. The state of an agent is the
-table `memory`: values by key, of which the store keeps small ones that were used lately (`hot`). `write_rows`, which stands
-first, puts many rows into one statement.
+Everything that writes is called inside `transaction()`; the caller says what belongs together. The
+state of an agent is the table `memory`: values by key, of which the store keeps small ones that
+were used lately (`hot`). `write_rows`, which stands first, puts many rows into one statement.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from router.core.errors import Misconfigured
 # switch interval each time: with many rows in one statement the store's thread asks for it a
 # hundredth as often. Pass bytes as a `bytearray`: for every `bytes` the sqlite3 module looks
 # for an adapter first, which costs three thousand instructions.
-
 
 ROWS_PER_STATEMENT = 64
 Row = tuple[object, ...]

@@ -33,7 +33,6 @@ from router.process.observability import LogRateLimit, events, logs
 #     └─ refused           left: it is too large, or its stream is full, missing or sealed. Its cause has a dead letter, or
 #                          comes again, and a later start sends it again
 
-
 log = logs.logger(__name__)
 
 PUBLISH_RETRY_S = 1.0

@@ -8,8 +8,8 @@
         ├── MESHFORGE_COMMANDS.stranded    advisories: messages that the server gave up
         └── MESHFORGE_COMMANDS.sweep       messages that it gave up without an advisory
 
-They stop in reverse: the consumers drain while batches still run. All of them write their dead letters by one writer, which
-stands first.
+They stop in reverse: the consumers drain while batches still run. All of them write their dead
+letters by one writer, which stands first.
 """
 
 from __future__ import annotations

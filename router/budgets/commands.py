@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 # -- The budgets of a server, and what is spent of them.
 
-
 Tenant = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant.")]
 Name = Annotated[str, typer.Argument(metavar="BUDGET", help="The budget, as `router budget list` names it: day, hour/policy=chat.")]
 
@@ -113,7 +112,6 @@ def _format_second(at_s: int) -> str:
 
 
 # -- The booking of an adjustment.
-
 
 Amount = Annotated[str, typer.Option("--amount", metavar="AMOUNT", help="What is added: -12.50 takes it off. At most nine decimal places.")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the event. At most 512 characters.")]
@@ -221,14 +219,14 @@ async def _record_adjustment(session: CommandSession, command: str, correction: 
     event = correction.event
     after = {"event_id": event.event_id, "id": asked.command_id, "amount": format_nanos(correction.nanos), "adjusts": event.adjusts}
     before = {"billed": format_nanos(correction.before)} if correction.before is not None else None
-    target = f"{event.tenant_id} {_describe_corrected(correction)}"
+    target = f"{event.tenant_id} {_describe_correction(correction)}"
     after = {name: value for name, value in after.items() if value is not None}
     await session.record(
         OperatorWrite(command=command, target=target, tenant_id=event.tenant_id, before=before, after=after, note=event.reason)
     )
 
 
-def _describe_corrected(correction: Correction) -> str:
+def _describe_correction(correction: Correction) -> str:
     """What it corrects, for people."""
     event = correction.event
     if event.budget is not None:
@@ -270,7 +268,7 @@ def _list_adjustment_fields(
         "amount": format_nanos(correction.nanos),
         "currency": session.settings.usage.currency,
         "adjustment": event.adjustment,
-        "corrects": _describe_corrected(correction),
+        "corrects": _describe_correction(correction),
         "adjusts": event.adjusts,
         "provider": event.provider_id if event.budget is None else None,
         "day": format_day(event.timestamp) if event.budget is None else None,
@@ -295,7 +293,6 @@ def _print_adjustment(fields: Mapping[str, object], budgets: Sequence[str], *, i
 
 
 # -- `list` and `show`.
-
 
 COLUMNS = ("tenant", "budget", "amount", "settled", "reserved", "left", "then", "renews")
 
@@ -328,7 +325,6 @@ def _build_row(one: SpentBudget) -> tuple[object, ...]:
 
 
 # -- `put` and `delete`.
-
 
 Author = Annotated[str | None, typer.Option("--author", help="Who writes it, for the history. Default: your login name.")]
 
@@ -416,8 +412,6 @@ async def adjust(
     correction = correct_budget(budget, asked, round(clock() * 1000))
     await conclude(session, "budget adjust", correction, asked, is_repeated=command_id is not None, is_rehearsal=dry_run)
 
-
-# -- The group `router budget`.
 
 budget = typer.Typer(no_args_is_help=True, help="Budgets: what tenants may spend, and what they have spent.", rich_markup_mode="rich")
 

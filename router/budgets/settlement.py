@@ -4,9 +4,9 @@
                    windows that are not counted yet ──> read from their start
                    new events ──> documents, each with the sequence it is counted through ──> the settlement's own record
 
-Whatever dies when: an event at or below a document's sequence is in it. Two that settle at once do no harm; one stops at its
-next write. A usage stream that was made anew is noticed by its reader, or by its info within ten seconds; `find_place` says
-where it goes on.
+Whatever dies when: an event at or below a document's sequence is in it. Two that settle at once do
+no harm; one stops at its next write. A usage stream that was made anew is noticed by its reader, or
+by its info within ten seconds; `find_place` says where it goes on.
 
     EventMemory        which events were read lately: a repeated result is counted once
     UsagePlace         how far the usage stream is settled
@@ -48,7 +48,6 @@ from router.process.observability import LogRateLimit, events, logs
 # Names are kept as short hashes under a key of this process: payers choose parts of them, and
 # could look for two that are hashed alike.
 
-
 MEMORY_LIMIT = 400_000  # an event and what it refers to are two
 
 
@@ -77,7 +76,6 @@ class EventMemory:
 # Sequences tell events apart within one stream only. One that was made anew begins at 1 and
 # holds later events; one that was restored or promoted has another time at which it was made,
 # and keeps sequences and times of the events that it has.
-
 
 MICROSECOND_BATCH = 500  # more than can be stored within a microsecond
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 # -- `topology` and `schema`.
 
-
 STREAM_COLUMNS = ("stream", "subjects", "kept", "window", "state")
 
 CheckFile = Annotated[
@@ -97,7 +96,6 @@ def _build_stream_row(stream: StreamSpec, state: str) -> tuple[object, ...]:
 
 # -- `publish`.
 
-
 Payload = Annotated[str | None, typer.Option(help="A JSON object; @FILE reads a file, @- standard input. Default: {}.", metavar="JSON")]
 Id = Annotated[str | None, typer.Option("--id", help="The event's own id: the same one again is the same message. Default: a new one.")]
 Actor = Annotated[str | None, typer.Option("--actor", help="The id of the actor that triggered it. Default: router-cli.")]
@@ -152,7 +150,6 @@ async def publish(
 
 
 # -- `tail`.
-
 
 READ_BATCH = 256
 FIRST_MESSAGE_S = 1.0
@@ -260,8 +257,6 @@ def _print_usage(version: str, drains: list[VersionUsage], is_drained: bool) -> 
 def _list_waiting(drain: VersionUsage) -> str:
     return ", ".join(f"{name}: {count}" for name, count in drain.waiting.items()) or "no durables"
 
-
-# -- The group `router bus`.
 
 bus = typer.Typer(
     no_args_is_help=True,

@@ -2,9 +2,10 @@
 
     defaults < TOML file < the specifications' variables < ROUTER_* < command line     (docs/reference/contracts.md#settings)
 
-with one exception of the same page: a name for one consumer (ROUTER_RESULTS__MAX_ATTEMPTS) wins over a name for all of them
-(NATS_MAX_DELIVER), whichever layer has it. Each source becomes one layer of `Given`, by the functions that stand first; `load`
-decides which layer wins. What a spelling means, the module `names` knows.
+with one exception of the same page: a name for one consumer (ROUTER_RESULTS__MAX_ATTEMPTS) wins
+over a name for all of them (NATS_MAX_DELIVER), whichever layer has it. Each source becomes one
+layer of `Given`, by the functions that stand first; `load` decides which layer wins. What a
+spelling means, the module `names` knows.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from router.core.errors import Misconfigured
 from router.core.setting_values import list_settings
 
 # -- The sources: a TOML file, the environment, the command line.
-
 
 ENVIRONMENT_PREFIX = "ROUTER_"
 CONFIG_FILE = "ROUTER_CONFIG_FILE"

@@ -4,7 +4,8 @@
     gauges    QRY-051 every few seconds, for /metrics
     inbox     the tree of `mailbox.inbox`
 
-The handler is a function of the user, or the service at `inbox.handler.url` (`service_of`), behind a circuit breaker.
+The handler is a function of the user, or the service at `inbox.handler.url` (`service_of`), behind
+a circuit breaker.
 """
 
 from __future__ import annotations

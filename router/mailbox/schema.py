@@ -8,8 +8,9 @@
     migrations/0006_publish_acks.sql  the new name of the table of publish acks
     migrations/0007_order.sql    the index by which the relay reads events in their order
 
-`migrate` runs in one transaction under one lock, so two that run at once take turns. `check` only reads. A role that owns
-nothing but its schema is enough. Both first look whether the two specified tables, where they exist, are as specified.
+`migrate` runs in one transaction under one lock, so two that run at once take turns. `check` only
+reads. A role that owns nothing but its schema is enough. Both first look whether the two specified
+tables, where they exist, are as specified.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ from router.mailbox.postgres import Database, Session
 # named, and left alone. The column `position` is ours (#x27): a table without it is refused
 # with the statement that adds it. Sessions that draw positions ahead of their use (a cache)
 # would break the order, so that is refused, too.
-
 
 SCHEMA_SETTING: Final = "mailbox.db_schema"
 SPECIFIED_TABLES: Final = {

@@ -9,9 +9,10 @@
 
     router.run(Worker("nats://localhost:4222", answer, worker_id="gpu-1"))
 
-Workers that share a durable share the work. For each assignment: acknowledged, handled (`attempts`), its result stored
-(PubAck), and only then is the assignment settled in its stream. So the assignments of a worker that dies go to the
-others, and one that was done twice still has one result: both carry the same message id.
+Workers that share a durable share the work. For each assignment: acknowledged, handled
+(`attempts`), its result stored (PubAck), and only then is the assignment settled in its stream. So
+the assignments of a worker that dies go to the others, and one that was done twice still has one
+result: both carry the same message id.
 
     the handler answers             -> caf.exec.result.v1
     it raises Poison                -> caf.exec.dlq.v1, an ExecResult with its root cause, and no other result; there goes too
@@ -67,7 +68,6 @@ if TYPE_CHECKING:
 # filter      must be the one that this worker asks for: else it would do other work, or wait for what never comes
 # the rest    is used as it is
 
-
 EVERY_SUBJECT = "every subject"
 
 
@@ -114,7 +114,6 @@ def _list(subjects: Iterable[str]) -> str:
 
 # -- The heartbeats: the worker's id, its load, and whether it is draining
 # (docs/reference/contracts.md#heartbeats).
-
 
 IDLE = "idle"
 BUSY = "busy"

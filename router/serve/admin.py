@@ -32,7 +32,6 @@ from router.serve.app_context import AppContext
 # -- The audit events of writes that come as requests: stored after each write; one that cannot
 # be stored is logged, and answered.
 
-
 log = logs.logger(__name__)
 
 

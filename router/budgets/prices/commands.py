@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 # -- The prices of a server.
 
-
 Provider = Annotated[str, typer.Argument(metavar="PROVIDER", help="The provider's id.")]
 Model = Annotated[str | None, typer.Argument(metavar="[MODEL]", help="The model. Without it: the price of all other models.")]
 
@@ -84,7 +83,6 @@ def name_prices(prices: PriceList) -> str:
 
 
 # -- `list`, `show` and `history`.
-
 
 DELETED = "deleted"
 AMOUNTS = ("input", "cached_input", "output", "per_request", "per_second")
@@ -160,7 +158,6 @@ def _list_change_fields(change: Change[StoredPrices]) -> dict[str, object]:
 
 
 # -- `put` and `delete`.
-
 
 MAX_FILE_BYTES = 1024 * 1024
 
@@ -257,8 +254,6 @@ def _list_written_fields(one: WrittenPrice) -> dict[str, object]:
 
     return {"ok": True, "price": one.price.label, "is_new": one.is_new, **price_document(one.price), "version": one.price.version}
 
-
-# -- The group `router price`.
 
 price = typer.Typer(no_args_is_help=True, help="Prices: what providers and models cost.", rich_markup_mode="rich")
 

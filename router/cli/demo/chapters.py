@@ -28,7 +28,6 @@ from router.operate.dead_letters import DeadLetter, ReplayReport
 
 # -- An unreadable result: it becomes a dead letter, is edited, replayed and metered.
 
-
 # A worker with a mistake: it sends "done" where the contract says success.
 _RESULT: dict[str, Any] = {
     "request_id": "r-mended",

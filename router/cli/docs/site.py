@@ -24,7 +24,6 @@ from router.cli.docs.library import INDEX, PICTURES, PageLibrary
 # -- A page as HTML. A heading gets the anchor that links of the pages use; a link that leads
 # out of the pages is plain text.
 
-
 MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")  # our own pages: anchors and comments are HTML
 
 PAGE_FRAME = """<!doctype html>

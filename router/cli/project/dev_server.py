@@ -5,8 +5,9 @@
     *.py                              the extensions and the worker are started again
     any of them, and request.json     the request of request.json is asked
 
-What does not start says why, and the rest goes on: the next file that is saved starts it again. Three things that `DevServer`
-needs stand before it: the wait for what was registered, the watch over the files, and the request of request.json.
+What does not start says why, and the rest goes on: the next file that is saved starts it again.
+Three things that `DevServer` needs stand before it: the wait for what was registered, the watch
+over the files, and the request of request.json.
 """
 
 from __future__ import annotations
@@ -38,7 +39,6 @@ from router.sdk.connect import open_connection
 
 # -- Extensions that were just registered: the router reads its bucket a moment after the write.
 
-
 FOLLOWED_WITHIN_S = 3.0
 HEALTH_PAUSE_S = 0.05
 
@@ -62,7 +62,6 @@ async def _has_all(connection: Connection, extension_ids: Collection[str]) -> bo
 
 # -- Which files were saved: their times and sizes are compared four times a second, which every
 # system can do.
-
 
 WATCHED_SUFFIXES = (".py", ".json", ".yaml", ".yml", ".toml")
 SKIPPED_DIRECTORIES = frozenset({"__pycache__", "node_modules", "venv", "tests"})  # and whatever begins with a point
@@ -119,7 +118,6 @@ def _list_files(root: Path) -> Iterator[Path]:
 
 
 # -- The request of request.json, and its answer as a line.
-
 
 FILE = "request.json"
 MAX_REQUEST_BYTES = 1 << 20

@@ -10,7 +10,8 @@
     a request that follows one up    -> an awaitable of the same: the earlier assignment is looked up
     a push that is not served here   -> Done, with a warning in the answer
 
-A policy without extensions stays on this synchronous path: no task, future, lock, log line or metadata object.
+A policy without extensions stays on this synchronous path: no task, future, lock, log line or
+metadata object.
 """
 
 from __future__ import annotations
@@ -69,7 +70,6 @@ from router.work.model.assignments import AssignmentLookup
 # -- The request that another one follows up: `context.previous_request_id` names it, and its
 # known assignment says which provider had it. So a policy's fallback rule can send the request
 # to the same provider again while its retries last (docs/reference/policies.md#retry).
-
 
 _DIGITS = 4  # more attempts than any rule allows, and a number that is read at once
 PREVIOUS_REQUEST = "previous_request_id"

@@ -6,10 +6,11 @@
     d  all of it at the top level
     e  protobuf, which `contracts.flow` has turned into a
 
-Nothing raises: a request that cannot be taken is a Fault, beside whatever ids could be read for its answer. Whether the
-tenant may ask, and whether it asked before, is the handler's to say. An ordinary request is read by `read_plain`; here is the
-reader of all others: straight lines for what most of them carry, `fields` for the rest. Before it stand two things that an
-answer tells its sender: the place of a wrong field, and the name that was probably meant.
+Nothing raises: a request that cannot be taken is a Fault, beside whatever ids could be read for its
+answer. Whether the tenant may ask, and whether it asked before, is the handler's to say. An
+ordinary request is read by `read_plain`; here is the reader of all others: straight lines for what
+most of them carry, `fields` for the rest. Before it stand two things that an answer tells its
+sender: the place of a wrong field, and the name that was probably meant.
 """
 
 from __future__ import annotations
@@ -42,7 +43,6 @@ from router.decide.model.reading import RequestReading
 # task form     message.message_type  ->  task.type         message.tenant_id  ->  tenant_id
 # flat          message.message_type  ->  message_type
 # beside        message.tenant_id     ->  tenant_id, where it stands beside `message` and so is what was read
-
 
 _MESSAGE = "message."
 _NAME_IN_TASK = {"message_type": "type", "payload": "payload", "payload_ref": "payload_ref"}
@@ -85,7 +85,6 @@ def _place(field: str, body: Object) -> str:
 # One letter too many, too few, another one, or two that changed places; capitals, `-` and `_`
 # count for nothing. Every known name is looked up by what is left of it without any one letter,
 # so a name costs as many lookups as it has letters, whatever it is like.
-
 
 MOST_HINTS = 4  # in one answer
 MOST_NAMES = 64  # of one object that are looked at

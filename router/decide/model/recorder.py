@@ -1,11 +1,11 @@
 """The last decisions of the recorded tenants, kept so that they can be explained and evaluated again.
 
-`DecisionRecorder.evaluate` stands in for the engine's own: the same answer, and for a recorded tenant a `RecordedDecision` of
-it in that tenant's ring. Without recorded tenants the handler calls the engine's function itself, so a request costs nothing
-more.
+`DecisionRecorder.evaluate` stands in for the engine's own: the same answer, and for a recorded
+tenant a `RecordedDecision` of it in that tenant's ring. Without recorded tenants the handler calls
+the engine's function itself, so a request costs nothing more.
 
-What goes into a ring is no secret (`case_bytes`), and it is bounded: so many entries a tenant, so many bytes an entry, the
-oldest first out. It is this instance's memory alone, and ends with it.
+What goes into a ring is no secret (`case_bytes`), and it is bounded: so many entries a tenant, so
+many bytes an entry, the oldest first out. It is this instance's memory alone, and ends with it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ from router.policies.model.measurements import NO_FIGURES, LearnedFigures
 # under a masked key is hidden (`router.core.masking`). A case that is too large, or holds what
 # cannot be written, is kept without its context, and says so: whatever a request holds, its
 # decision stands.
-
 
 _ENCODER = msgspec.json.Encoder(enc_hook=dict)  # a read-only mapping as a dict
 

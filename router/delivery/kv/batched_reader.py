@@ -2,9 +2,9 @@
 
     find, find, find … ──> one direct get for the last message of each subject ──> a reply each, then the end
 
-One by one a lookup costs a process 200 µs, shared a tenth of that. With replicas a direct get may be answered by one that
-lags, so a "none" is confirmed by the leader (`LeaderReads`, which stands first). `WriteOnceKv.create`, which needs the newest
-revision, asks the leader at once.
+One by one a lookup costs a process 200 µs, shared a tenth of that. With replicas a direct get may
+be answered by one that lags, so a "none" is confirmed by the leader (`LeaderReads`, which stands
+first). `WriteOnceKv.create`, which needs the newest revision, asks the leader at once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ from router.delivery.wire.frame_parser import parse_head
 #                └─> copies ──> STREAM.MSG.GET, which only the leader answers ──> the record, or None
 #
 # Source: https://github.com/nats-io/nats-architecture-and-design/blob/main/adr/ADR-31.md
-
 
 COPIES_LOOK_S = 30.0  # an operator may add copies to a stream at any time
 LEADER_READS_AT_ONCE = 64  # reads that the leader is asked for at once; a flood of unknown keys waits here

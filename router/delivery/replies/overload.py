@@ -4,8 +4,8 @@
     … longer than `refuse_after_s`, or the socket is behind      -> requests above a tenant's share are refused
     a short backlog for half a second                            -> off
 
-`BacklogEstimate` says how long the backlog takes, `Overload` decides by it. The counts of pending and delivered messages come
-with each delivery, so no other machine's clock is used.
+`BacklogEstimate` says how long the backlog takes, `Overload` decides by it. The counts of pending
+and delivered messages come with each delivery, so no other machine's clock is used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from router.delivery.replies.answers import Answers
 # -- How long a message that is stored now waits for its consumer: pending messages divided by
 # the recent rate of deliveries. The rate is measured only while messages are pending, because
 # an idle consumer does not show its speed.
-
 
 RATE_MEMORY_S = 0.5  # time constant of the moving average
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 # -- `router extension check`.
 
-
 CHECK_COLUMNS = ("check", "verdict", "why")
 OK, WARN, FAIL = "ok", "warn", "fail"
 
@@ -123,7 +122,6 @@ def _parse_subject(subject: str, type_: str | None) -> tuple[str, str]:
 
 
 # -- `router extension serve` and `serve-samples`.
-
 
 SAMPLES = ("normalize_text", "mask_payload", "pii_guard", "mask_pii", "echo_provider")
 

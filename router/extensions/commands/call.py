@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 # -- `router extension health`.
 
-
 HEALTH_SUBJECT = "beamline.router.v1.admin.get_extension_health"
 ROUTER = "router-admin"  # the service that every instance offers
 HEALTH_COLUMNS = ("id", "status", "success", "calls", "failures", "p50 ms", "p95 ms", "p99 ms", "breaker", "services", "nodes")

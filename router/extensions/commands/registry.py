@@ -1,6 +1,7 @@
 """`router extension register`, `list`, `show`, `enable`, `disable`, `remove`: what is registered, and how it is changed.
 
-The registry's bucket stands first, then `register`, which checks an entry and writes it, then the others.
+The registry's bucket stands first, then `register`, which checks an entry and writes it, then the
+others.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 
 # -- The registry's bucket; the audit event of a write.
-
 
 ExtensionId = Annotated[str, typer.Argument(metavar="ID", help="The extension's id.")]
 Author = Annotated[str | None, typer.Option(help="The author, for the history. Default: the user's name.")]
@@ -54,7 +54,6 @@ async def record_missed_entry(session: CommandSession, store: ExtensionStore, co
 
 
 # -- `router extension register`.
-
 
 Document = dict[str, object]
 

@@ -3,11 +3,13 @@
     request ── ExtensionRegistry (kind provider) ──> route ──> one call, or a stream ──> ProviderResponse, or chunks up to a last one
                 └─ none: extension_not_found
 
-The tenant, `metadata.policy_id` and the router's own environment choose among versions; the request's id draws the instance. A
-provider has its entry's `timeout_ms` for an answer, and for each piece of a stream; never more than the caller still waits.
-Breaker, health and retries are those of every extension; a stream is never requested twice, since its pieces are sent already.
-Each attempt is told to an `InvocationLedger` before its call and at its end: what reached a provider is billed.
-A caller with a short timeout must not open the breaker for all others: only the end of the provider's own time is its fault.
+The tenant, `metadata.policy_id` and the router's own environment choose among versions; the
+request's id draws the instance. A provider has its entry's `timeout_ms` for an answer, and for each
+piece of a stream; never more than the caller still waits. Breaker, health and retries are those of
+every extension; a stream is never requested twice, since its pieces are sent already. Each attempt
+is told to an `InvocationLedger` before its call and at its end: what reached a provider is billed.
+A caller with a short timeout must not open the breaker for all others: only the end of the
+provider's own time is its fault.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The frame of the commands on a warehouse: their options, and one line instead of a traceback where the warehouse's place fails.
 
-Arrow, delta-rs and Spark raise errors of many kinds for a bucket that does not answer. Which one it was is not read from
-their text: the bucket is asked again, and its answer is the error of the command.
+Arrow, delta-rs and Spark raise errors of many kinds for a bucket that does not answer. Which one it
+was is not read from their text: the bucket is asked again, and its answer is the error of the
+command.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 
 # -- Options that several commands share, and what they open.
-
 
 is_debugging = ContextVar("is_debugging", default=False)  # the command was given --debug
 WAREHOUSE = ".router/warehouse"

@@ -1,7 +1,7 @@
 """`router usage ingest`: write the stream's new messages into the tables, and show the progress.
 
-What the settings say of the stream stands first, for all commands that read it: its connection as options of the `jetstream`
-source, and the bounds of an event.
+What the settings say of the stream stands first, for all commands that read it: its connection as
+options of the `jetstream` source, and the bounds of an event.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 
 # -- The settings, as options of the source and as bounds.
-
 
 SILENCE_MS = 15_000  # a person is waiting, and a busy server may be slow
 

@@ -1,7 +1,7 @@
 """`router usage report` and `export`: gold as a table, as JSON or CSV, as a page with charts, and as a file for those who bill.
 
-The print of a report stands first, then `export`, which writes the sums of a period for those who bill and for FinOps tools,
-then `report`.
+The print of a report stands first, then `export`, which writes the sums of a period for those who
+bill and for FinOps tools, then `report`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 
 # -- A report on a screen: a table, CSV or JSON.
-
 
 MAX_SCREEN_ROWS = 200  # on a screen
 RARE_FIGURES = {  # figure: its heading

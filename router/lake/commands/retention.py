@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 # -- `router usage seal`.
 
-
 SEAL_COLUMNS = ("from", "to", "sequence", "cut", "rows", "hash", "reads the same")
 
 FirstDay = Annotated[datetime | None, typer.Option("--from", metavar="DAY", formats=["%Y-%m-%d"], help="The first day, UTC.")]
@@ -74,7 +73,6 @@ def _build_seal_row(one: Seal, holds: bool | None) -> tuple[object, ...]:
 
 
 # -- `router usage erase`.
-
 
 Tenant = Annotated[str, typer.Option("--tenant", metavar="ID", help="Whose rows.")]
 Before = Annotated[

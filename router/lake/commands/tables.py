@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 # -- `router usage backfill`.
 
-
 MAX_BACKFILL_DAYS = 3660
 
 FirstDay = Annotated[datetime, typer.Option("--from", metavar="DAY", formats=["%Y-%m-%d"], help="The first day of events, UTC.")]

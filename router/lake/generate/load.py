@@ -1,8 +1,8 @@
 """Make the messages of a plan, in the order of the stream, and record their exact figures.
 
-An ordinary event is one f-string and costs a few microseconds. Half of them have the identity of their assignment in the
-body, and one in eight tells tokens. The few irregular ones (escaped ids, costs that a float writes long or with an exponent,
-damage) are made from ordinary ones.
+An ordinary event is one f-string and costs a few microseconds. Half of them have the identity of
+their assignment in the body, and one in eight tells tokens. The few irregular ones (escaped ids,
+costs that a float writes long or with an exponent, damage) are made from ordinary ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from router.lake.tables.gold_tables import NO_MODEL
 
 # -- Damage: bodies that are no usage events, each for another reason. The lake puts them into
 # quarantine with the reason.
-
 
 _DAMAGES: tuple[Callable[[dict[str, object]], bytes], ...] = (
     lambda body: orjson.dumps(body)[:-20],

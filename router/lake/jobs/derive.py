@@ -3,9 +3,9 @@
     events of a bucket, and silver's of that bucket ──> rejects: an identity that is known, or that comes twice ──> duplicates, conflicts
                                                └──────> the rest ──> silver ──> partial sums ──> gold
 
-A bucket is decided by itself, so nothing of it passes the driver, which gets the names of the files. What is rejected is
-written once for all buckets of a task: the driver reads the list of all files for each batch. `find_known`, which stands
-first, looks up what silver has of a batch.
+A bucket is decided by itself, so nothing of it passes the driver, which gets the names of the
+files. What is rejected is written once for all buckets of a task: the driver reads the list of all
+files for each batch. `find_known`, which stands first, looks up what silver has of a batch.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ from router.lake.warehouse.storage import Storage
 # A file is sorted by the first half of the identity, so a lookup is a binary search in one
 # column of integers. Each worker process keeps the columns that it read last, up to
 # CACHED_BYTES: a continuous ingest asks the same files every few seconds.
-
 
 CONTENT = ("provider_id", "event_type", "latency_ms", "cost")  # two events of one identity conflict if these differ
 ADJUSTMENT_CONTENT = ("adjustment", "adjusts", "budget")  # or these

@@ -5,7 +5,8 @@
     silver            the cost
     the other parts   the sequence alone
 
-Before the checks stand `Sequences`, by which a check names what it found, and `read_costs`, the other parser.
+Before the checks stand `Sequences`, by which a check names what it found, and `read_costs`, the
+other parser.
 """
 
 from __future__ import annotations
@@ -34,7 +35,6 @@ from router.lake.warehouse.storage import Storage
 
 # -- Sequences that a check names: how many, and the first of them as spans. The tasks find
 # them, the driver puts them together.
-
 
 Span = tuple[int, int]
 
@@ -74,7 +74,6 @@ def join_sequences(parts: Iterable[Sequences]) -> Sequences:
 
 # -- Costs, read from the text of the bodies again: by Arrow, and by Decimal in doubt. The
 # number is taken with all its digits and rounded half up to nine places: never a float.
-
 
 MONEY_TYPE = pa.decimal128(38, 9)
 _EXACT_TYPE = pa.decimal256(76, 40)

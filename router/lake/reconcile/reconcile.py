@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 # numbers by which it is deduplicated are the identity's. That an identity stands on two days
 # can only be seen by a look at all of silver: `router usage audit`.
 
-
 IDENTITY_CHECK = "identities in silver"
 
 

@@ -1,7 +1,7 @@
 """Read a report from the warehouse's gold: choose the files, sum them, and turn the sums into lines.
 
-A file holds rows of one day, so files of days outside the query are not opened. How percentiles are read from the histogram
-of every row stands first.
+A file holds rows of one day, so files of days outside the query are not opened. How percentiles are
+read from the histogram of every row stands first.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from router.lake.warehouse import DataFile, Warehouse
 # (`tables.gold` writes them). A bucket is read as 2γ^i/(γ+1), which is within (γ-1)/(γ+1) =
 # 0.99 % of every latency in it, and is clamped to the smallest and the largest latency of the
 # group, which are known exactly.
-
 
 GAMMA = 1.02
 BUCKET_OF_ZERO = -1

@@ -21,7 +21,6 @@ from router.lake.source.positions import DeliveryPositions
 # a tenth of the cost of parsing each. If any block of a batch differs, each is parsed on its
 # own.
 
-
 _PLAIN_VALUE = "[!-~]+(?: [!-~]+)*"  # a value that a parser of headers neither trims nor decodes
 
 

@@ -3,10 +3,12 @@
     the figures of `gold_columns`           by addition, least and greatest; which events count in one, their kind says
     histogram {bucket: count}               bucket i holds latencies in (1.02^(i-1), 1.02^i] ms, and -1 holds 0 ms
 
-A percentile read from a bucket's middle, 2 * 1.02^i / 2.02, is off by 1 % at most. Several rows of one window are its
-revisions: each micro-batch with events of the window wrote one. An hour is the sum of its minutes, a day of its hours.
+A percentile read from a bucket's middle, 2 * 1.02^i / 2.02, is off by 1 % at most. Several rows of
+one window are its revisions: each micro-batch with events of the window wrote one. An hour is the
+sum of its minutes, a day of its hours.
 
-Why not in Spark: there a batch's sums cost 25 µs of processor time an event, with two shuffles, and 3 µs here.
+Why not in Spark: there a batch's sums cost 25 µs of processor time an event, with two shuffles, and
+3 µs here.
 """
 
 from __future__ import annotations
@@ -27,7 +29,6 @@ from router.lake.tables.wide import MONEY_TYPE, narrow, widen
 # adjustment is "budget"       counts in one budget; no figure of gold
 # adjustment is anything else  an adjustment: money, and no request
 # none of these                an outcome
-
 
 KIND_COLUMNS = ("correlated", "adjustment", "estimated")  # of silver; null in a file that is older
 OF_BUDGET = "budget"

@@ -3,10 +3,10 @@
     look at a fresh snapshot ── has it this batch already? ──> nothing to do
                              └── no ──> commit exactly the next version ── another writer was first ──> look again
 
-A commit is never rebased by the library (no retries): what was looked at is what it builds on. The last sequence of a batch
-is the version of an application transaction
-(https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers), which stands in the same commit as the
-files.
+A commit is never rebased by the library (no retries): what was looked at is what it builds on. The
+last sequence of a batch is the version of an application transaction
+(https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers), which stands in
+the same commit as the files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from router.lake.warehouse.storage import Storage
 # commit that follows a checkpoint, and so do other tools. A table says that they must not; a
 # table that does not say it yet gets the property before anything but a commit of ours changes
 # it.
-
 
 _LOG_CLEANUP = "delta.enableExpiredLogCleanup"
 KEPT_LOG = MappingProxyType({_LOG_CLEANUP: "false"})  # properties of a table

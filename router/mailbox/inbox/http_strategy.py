@@ -1,8 +1,9 @@
 """Give each delivery to a handler by a call of its own, as many at once as are in flight.
 
-A call may happen more than once: the handler gets the message id, and answers 409 to one that it knows
-(docs/reference/requirements.md#sd-36). In-process handlers do better (`transactional_strategy`). `UnservedEvents` stands
-first: it holds what the service does not serve now.
+A call may happen more than once: the handler gets the message id, and answers 409 to one that it
+knows (docs/reference/requirements.md#sd-36). In-process handlers do better
+(`transactional_strategy`). `UnservedEvents` stands first: it holds what the service does not serve
+now.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ from router.mailbox.ports import current_message
 #
 # An event that is held takes one of the inbox's slots and delays no other event: a consumer
 # that paused for it would never learn that the others are served.
-
 
 SERVED_SINCE = 10  # so many events served since one was not served first: the service is there
 UNSERVED_IN_A_ROW = 3  # answers that serve no event, and it is told as trouble

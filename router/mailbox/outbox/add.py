@@ -4,20 +4,21 @@
         await connection.execute("UPDATE orders …")
         await outbox.add(connection, OutboxEvent(outbox.new_id(), "order", "o-17", "order_paid", {"amount": 5}))
 
-A synchronous psycopg connection works alike, without `await`; SQLAlchemy hands over the one inside it (`WAYS`). With any other
-driver the service inserts the row itself:
+A synchronous psycopg connection works alike, without `await`; SQLAlchemy hands over the one inside
+it (`WAYS`). With any other driver the service inserts the row itself:
 
     INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, payload)
     VALUES ('0198c0de-…', 'order', 'o-17', 'order_paid', '{"amount": 5}')
 
-Time: the database sets `occurred_at` unless the event names one. Clocks differ, so the table accepts an event up to a minute
-ahead of its transaction, and the relay publishes it when its time has come (POL-047-002). The table's CHECK refuses one that
-is further ahead: `add` raises FutureEvent; in a pipeline, where the server answers at the end, the driver raises its own
-error there. Nothing here depends on a count of rows, which a pipeline reports too late.
+Time: the database sets `occurred_at` unless the event names one. Clocks differ, so the table
+accepts an event up to a minute ahead of its transaction, and the relay publishes it when its time
+has come (POL-047-002). The table's CHECK refuses one that is further ahead: `add` raises
+FutureEvent; in a pipeline, where the server answers at the end, the driver raises its own error
+there. Nothing here depends on a count of rows, which a pipeline reports too late.
 
-Order: the database draws a position at the insert, and the relay publishes events of one aggregate by it. A transaction that
-locks the aggregate before it adds is published in the order of the lock (docs/how-to/use-the-mailbox.md#order). `occurred_at`
-orders nothing.
+Order: the database draws a position at the insert, and the relay publishes events of one aggregate
+by it. A transaction that locks the aggregate before it adds is published in the order of the lock
+(docs/how-to/use-the-mailbox.md#order). `occurred_at` orders nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +46,6 @@ from router.mailbox.policies import NOT_FROM_THE_FUTURE, VALID_OUTBOX, FutureEve
 #
 # The class and its bases decide, never a trial: half a statement would end the service's
 # transaction.
-
 
 INSERT: Final = (
     "insert the row by its own SQL: INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, payload) VALUES (…), "

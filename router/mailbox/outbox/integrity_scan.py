@@ -1,13 +1,15 @@
 """Check that the stream still holds each acknowledged event: read by sequence, newest first, one step now and then.
 
-A killed server reads its blocks again and cuts off what is damaged; `broker_loss` sees that. A server that was stopped in
-order trusts its own index: it still counts a block that rotted meanwhile, reports no hole, and only a reader finds the
-message missing. So after every reconnect this scan reads everything that was acknowledged once, headers only.
+A killed server reads its blocks again and cuts off what is damaged; `broker_loss` sees that. A
+server that was stopped in order trusts its own index: it still counts a block that rotted
+meanwhile, reports no hole, and only a reader finds the message missing. So after every reconnect
+this scan reads everything that was acknowledged once, headers only.
 
-It is a child of its own beside the relay, so that no step delays publishing. A step takes a bounded time (`find_missing`),
-then the scan rests nine times as long. It logs a failure once for each kind and tries again a minute later. It needs the
-rights of `broker_loss`, STREAM.INFO and STREAM.MSG.GET, and CONSUMER.CREATE, MSG.NEXT and DELETE on the events' stream. A
-role without them publishes as before, but does not see what rotted.
+It is a child of its own beside the relay, so that no step delays publishing. A step takes a bounded
+time (`find_missing`), then the scan rests nine times as long. It logs a failure once for each kind
+and tries again a minute later. It needs the rights of `broker_loss`, STREAM.INFO and
+STREAM.MSG.GET, and CONSUMER.CREATE, MSG.NEXT and DELETE on the events' stream. A role without them
+publishes as before, but does not see what rotted.
 """
 
 from __future__ import annotations
@@ -32,7 +34,6 @@ from router.process.observability import events, logs
 #
 # . 2 3 . 5 6 7 . 9      close together: one reader reads their headers
 # 900 … 17000            far apart: one request each, and one for each event that a reader did not find
-
 
 GAP: Final = 10  # other messages between two neighbours: reading over them is cheaper than a request for each side
 MAX_SINGLE_READS: Final = 20  # fewer events get one request each: a reader costs three requests

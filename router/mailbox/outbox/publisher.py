@@ -9,8 +9,9 @@
 
 Rule: docs/reference/requirements.md#x10.
 
-Several relays may run: each batch takes free partitions, at most `partitions` of eight. With the default of eight, one relay
-works and the others stand by; with 4, two share the work. A relay that dies loses its partitions with its connection.
+Several relays may run: each batch takes free partitions, at most `partitions` of eight. With the
+default of eight, one relay works and the others stand by; with 4, two share the work. A relay that
+dies loses its partitions with its connection.
 
 Each batch begins with `BrokerLossDetector`, which stands first.
 """
@@ -43,7 +44,6 @@ from router.process.observability import events, logs
 # it could not store something       it may be replaced soon
 # its sequences went back            a stream of the same name was created anew while we were connected
 # a minute passed
-
 
 Restore = Callable[[], Awaitable[object]]  # makes the stream if it is missing and we may make it
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 # -- A second place: the streams of another account or another JetStream domain.
 
-
 Domain = Annotated[
     str | None, typer.Option("--domain", metavar="NAME", help="Every stream and bucket of a router in this JetStream domain.")
 ]

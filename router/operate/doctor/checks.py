@@ -4,7 +4,8 @@
     backlog          are the messages consumed, and can a stream drop some of them before they are?
     all others       the server, the topology, the streams, dead letters, the header contract
 
-`CHECKS` at the end names all of them, with those of other modules, in the order in which an operator asks.
+`CHECKS` at the end names all of them, with those of other modules, in the order in which an
+operator asks.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from router.operate.doctor.storage import account_limits, storage
 
 # -- Partitions of the decide subject: each has a router, and another that takes it when the
 # first one dies.
-
 
 LEASES_MISSED = 2  # a lease older than so many of its spans is not renewed
 STANDBY_S = 45.0  # a standby says every 15 s that it is there
@@ -62,7 +62,6 @@ def _last_holder(partition: PartitionFacts) -> str:
 # A stream with an age limit, or one that discards old messages when it is full, drops messages
 # whether or not they were consumed. The distance is how far the oldest unacknowledged message
 # still is from that edge.
-
 
 SLOW_AGE_S = 10.0
 STUCK_AGE_S = 60.0

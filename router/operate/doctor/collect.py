@@ -1,7 +1,7 @@
 """Reads the facts from a server. Read-only: it creates and changes nothing, and pulls no message from a consumer.
 
-`read_servers` stands first: the facts of a server itself. `collect` reads them, and those of the account, its streams and its
-consumers.
+`read_servers` stands first: the facts of a server itself. `collect` reads them, and those of the
+account, its streams and its consumers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ from router.operate.doctor.facts import (
 # -- What only a server itself tells, by its monitoring port or to the system account: how often
 # it flushes, and what its disk holds. An ordinary account sees its own streams and limits, and
 # no server's.
-
 
 MONITOR_TIMEOUT_S = 2.0
 

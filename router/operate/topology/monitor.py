@@ -7,8 +7,8 @@
                     where something is missing, and that is made where `topology` is create
     check           for readiness
 
-Of several instances one asks the server, and all hear the answer (`delivery.wire.shared_info`). `UnreadDrops`, which stands
-first, counts what a stream dropped before its durable received it.
+Of several instances one asks the server, and all hear the answer (`delivery.wire.shared_info`).
+`UnreadDrops`, which stands first, counts what a stream dropped before its durable received it.
 """
 
 from __future__ import annotations

@@ -43,7 +43,6 @@ from router.process.observability import Metrics
 # An address is chosen by a client, so nothing of it is taken but a name of letters and digits
 # between a configured prefix and the 22 random characters that NATS' clients put behind it.
 
-
 _ROLE = re.compile(r"([a-z0-9][a-z0-9_-]{0,31})\.[A-Za-z0-9]{22}(?:\.|$)")
 
 
@@ -68,7 +67,6 @@ class InboxPrefixes:
 # (`events`) and counts the messages that they stand for. So all of them find the same event
 # that crosses the limit: the instance that published it raises the alert, and none raises
 # another one of that subject for a while.
-
 
 MESSAGES_LIMIT = 10  # messages on one subject within the window
 WINDOW_S = 60.0

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 # -- `router policy lint`.
 
-
 Remark = tuple[str, str, str, str]  # file, severity, path inside the document, message
 LINT_COLUMNS = ("file", "", "where", "what")
 LINT_FIELDS = ("file", "severity", "path", "message")
@@ -83,7 +82,6 @@ def _check_document(file: Path, name: str) -> Iterator[Remark]:
 
 
 # -- What a candidate would change, for people and for programs.
-
 
 CHANGES = ("decided", "tenant", "request", "before", "after")
 PAIRS = ("before", "after", "requests")

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 # -- `router policy sync`.
 
-
 SYNC_COLUMNS = ("", "tenant", "policy", "now", "what changes")
 
 

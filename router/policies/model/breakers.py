@@ -5,10 +5,10 @@
                    ── on_decision ──> a probe's permit, until the assignment's deadline
     other routers  ── apply_remote ──> an opening or a closing is applied here
 
-Each instance counts for itself. A result names no permit, and may reach another instance than the one that decided. So while
-a breaker is half open, every outcome counts whose work began after the opening (the result's latency tells), and it frees the
-oldest probe. The latency leaves out the wait for a worker; that wait ends with the longest deadline, which is the default
-timeout.
+Each instance counts for itself. A result names no permit, and may reach another instance than the
+one that decided. So while a breaker is half open, every outcome counts whose work began after the
+opening (the result's latency tells), and it frees the oldest probe. The latency leaves out the wait
+for a worker; that wait ends with the longest deadline, which is the default timeout.
 
 `ProviderRules`, which stands first, says by which policy's rules a breaker works.
 """
@@ -38,7 +38,6 @@ from router.policies.model.policy import SHARED, Policy, list_arms
 # the fewest failures, then the one with the longest timeout, then the first by name. Every
 # policy of the tenant respects the breaker, also one that has none: a provider that is down is
 # down for all.
-
 
 Pair = tuple[str, str]  # tenant (or `_shared`), provider
 

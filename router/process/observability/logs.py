@@ -1,15 +1,17 @@
 """Logs: one JSON object a line on standard error (or text for people), with secrets and logins masked.
 
-Logging never raises and never waits: lines that cannot be written are counted, and told when there is room again (`log_sink`).
+Logging never raises and never waits: lines that cannot be written are counted, and told when there
+is room again (`log_sink`).
 
-A line is bounded: long texts are cut, long lists keep their first items, and a line that is still too long keeps only texts
-and numbers.
+A line is bounded: long texts are cut, long lists keep their first items, and a line that is still
+too long keeps only texts and numbers.
 
     log = logs.logger(__name__)
     log.info(events.LETTER_STORED, subject=…, reason=…)
 
-The level is checked before a line is built. In a program that imports the router and never calls `configure`, the lines go to
-`logging` (`LibraryLogger`), however it uses structlog. Lines of other libraries (uvicorn, asyncio) get the same form.
+The level is checked before a line is built. In a program that imports the router and never calls
+`configure`, the lines go to `logging` (`LibraryLogger`), however it uses structlog. Lines of other
+libraries (uvicorn, asyncio) get the same form.
 """
 
 from __future__ import annotations
@@ -38,7 +40,6 @@ from router.process.observability.log_sink import LogSink
 #
 # A line is text: the event, then `name=value`. The traceback is formatted here as text, because
 # a handler of the program could print the values of local variables, and with them payloads.
-
 
 MAX_TRACEBACK = 8192  # characters
 MAX_LINE = 65_536  # characters, the traceback included

@@ -4,7 +4,8 @@
     any other exception         500, logged here with its traceback; the caller learns that it failed, never why
     the deadline passes         504: no caller waits any more, so an async function is cancelled
 
-Does not know NATS; `router extension try` runs the very same. Each request has a span, where the process traces.
+Does not know NATS; `router extension try` runs the very same. Each request has a span, where the
+process traces.
 """
 
 from __future__ import annotations
@@ -36,7 +37,6 @@ from router.sdk.threads import DaemonThreads
 #
 # Streams have none: a span must be left in the context in which it was entered, and a generator
 # may leave it in another.
-
 
 NO_SPAN: AbstractContextManager[None] = contextlib.nullcontext()
 

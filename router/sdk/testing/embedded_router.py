@@ -37,7 +37,6 @@ from router.serve.assembly import Ready, RouterService
 
 # -- The event loop in its thread.
 
-
 T = TypeVar("T")
 
 

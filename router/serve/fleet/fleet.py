@@ -28,7 +28,6 @@ from router.serve.fleet.process_slot import ProcessSlot
 # code that has changed            the first new process refuses, so none is replaced: the parent must be restarted
 # a process that is not ready      its slot and those after it keep their processes
 
-
 log = logs.logger(__name__)
 
 ReadSettings = Callable[[], Settings]  # reads every source again; raises Misconfigured

@@ -1,6 +1,7 @@
 """One child process, as its parent sees it: starts it, asks for its status, stops it, and knows why it ended.
 
-A child that says nothing for too long is killed; `SilenceCounter`, which stands first, says for how long it has said nothing.
+A child that says nothing for too long is killed; `SilenceCounter`, which stands first, says for how
+long it has said nothing.
 """
 
 from __future__ import annotations

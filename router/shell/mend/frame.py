@@ -25,7 +25,6 @@ from router.shell.page_data import PageNotFound, Sources
 
 # -- The audit events. One that cannot be stored is said on the next page, and logged.
 
-
 log = logs.logger(__name__)
 
 

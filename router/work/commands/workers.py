@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 # -- `router worker`.
 
-
 START_HELP = "Assignments from before the durable was made: unanswered (those without a result are done), new (none is) or all."
 
 Target = Annotated[str | None, typer.Argument(metavar="MODULE:FUNCTION", help="Answers an assignment with a StepResult.")]

@@ -3,14 +3,15 @@
     client ── invoke ──> router ── beamline.provider.{id}.{version} ──> a provider of the registry
                             └── one ProviderResponse, or StreamChunks up to one that is `done`, to the inbox of the client
 
-One instance of the queue group handles each request, in its own task. Every error is answered. Tenants share the slots for
-requests in flight (`router.core.fair_slots`): one that opens as many streams as it can leaves as many slots free. When the
-client stops listening to a stream (`delivery.wire.calls.reply_streams`), the router cancels it, and its provider stops the
-same way. What a provider did is metered before its answer, or a stream's last chunk, goes out
+One instance of the queue group handles each request, in its own task. Every error is answered.
+Tenants share the slots for requests in flight (`router.core.fair_slots`): one that opens as many
+streams as it can leaves as many slots free. When the client stops listening to a stream
+(`delivery.wire.calls.reply_streams`), the router cancels it, and its provider stops the same way.
+What a provider did is metered before its answer, or a stream's last chunk, goes out
 (`work.invocations.invocation_metering`).
 
-The same request again gets the first answer (`extensions.model.first_answers`); at the same time, it waits for it
-(`FirstResponses`).
+The same request again gets the first answer (`extensions.model.first_answers`); at the same time,
+it waits for it (`FirstResponses`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Decide which workers are remembered, and which of them are alive, busy or silent (docs/reference/contracts.md#heartbeats).
 
-A worker is silent after three of its intervals without a heartbeat. Without `interval_ms` an interval is 5 s, which the
-specification calls usual: a limit of 5 s would report every worker that keeps to it. A worker that sent `stopped` is not
-silent, it left. Times are when the heartbeat arrived, in steady seconds, never the worker's clock.
+A worker is silent after three of its intervals without a heartbeat. Without `interval_ms` an
+interval is 5 s, which the specification calls usual: a limit of 5 s would report every worker that
+keeps to it. A worker that sent `stopped` is not silent, it left. Times are when the heartbeat
+arrived, in steady seconds, never the worker's clock.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from router.contracts.heartbeat import Heartbeat
 #
 # So invented names do not displace a worker that goes on beating, and give way to one that has
 # just come.
-
 
 Key = tuple[str | None, str]  # (tenant, worker): two tenants may use one worker name
 

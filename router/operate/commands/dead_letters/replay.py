@@ -91,7 +91,6 @@ def _is_json(data: bytes) -> bool:
 
 # -- `router dlq export` and `discard`.
 
-
 ERASED_AT_ONCE = 50  # each waits for the disk
 
 

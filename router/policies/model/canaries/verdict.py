@@ -7,8 +7,8 @@
                       no guard is broken   -> promote
     else                                   -> not yet
 
-"For certain" is the sequential test's word, which stands first; of several groups of tenants none decides alone
-(docs/reference/canary.md#tenants). A shadow only ends with its time.
+"For certain" is the sequential test's word, which stands first; of several groups of tenants none
+decides alone (docs/reference/canary.md#tenants). A shadow only ends with its time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from router.policies.model.measurements.latencies import find_bucket, find_edge
 # both. The evidence is a mixture of the likelihood ratios of `alternatives` against that
 # chance: its expectation is at most 1 at every moment, so it exceeds 1 ÷ alpha in a share alpha
 # of all canaries at most (Ville's inequality).
-
 
 WORSE = ((1.5, 0.3), (2.0, 0.4), (4.0, 0.2), (10.0, 0.1))  # times, weight: against no difference
 MUCH_WORSE = ((1.67, 0.7), (3.0, 0.2), (8.0, 0.1))  # against what a guard allows

@@ -1,7 +1,8 @@
 """The AsyncAPI 3.0 document of one router.
 
-JetStream has no binding of its own in AsyncAPI, so a stream stands in `x-jetstream` beside the channel; the queue group is the
-operation's NATS binding. Messages and schemas stand once, under `components`, and are referred to from there.
+JetStream has no binding of its own in AsyncAPI, so a stream stands in `x-jetstream` beside the
+channel; the queue group is the operation's NATS binding. Messages and schemas stand once, under
+`components`, and are referred to from there.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from router.operate.catalogue import RECEIVED, SENT, MessageShape
 from router.serve.contract.asyncapi.channels import RECEIVE, ChannelSpec, list_channels
 
 # -- The components: messages and schemas.
-
 
 JSON = "application/json"
 HEADERS_SCHEMA = "contract-headers"
