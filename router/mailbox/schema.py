@@ -25,13 +25,15 @@ from router.core.errors import Misconfigured
 from router.mailbox.errors import DatabaseRefused
 from router.mailbox.postgres import Database, Session
 
-# -- The two specified tables: `outbox_events` (docs/reference/requirements.md#sd-26) and
-# `inbox_messages` (#sd-27), with these columns and no other (#sd-1).
+# -- The two specified tables, with these columns and no other
+# (docs/reference/requirements.md#sd-1).
+#
+#     outbox_events    docs/reference/requirements.md#sd-26        inbox_messages    docs/reference/requirements.md#sd-27
 #
 # A service may have made them by the specification's SQL; anything else under their names is
-# named, and left alone. The column `position` is ours (#x27): a table without it is refused
-# with the statement that adds it. Sessions that draw positions ahead of their use (a cache)
-# would break the order, so that is refused, too.
+# named, and left alone. The column `position` is ours (docs/reference/requirements.md#x27): a
+# table without it is refused with the statement that adds it. Sessions that draw positions
+# ahead of their use (a cache) would break the order, so that is refused, too.
 
 SCHEMA_SETTING: Final = "mailbox.db_schema"
 SPECIFIED_TABLES: Final = {

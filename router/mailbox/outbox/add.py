@@ -47,7 +47,7 @@ from router.mailbox.policies import NOT_FROM_THE_FUTURE, VALID_OUTBOX, FutureEve
 # The class and its bases decide, never a trial: half a statement would end the service's
 # transaction.
 
-INSERT: Final = (
+OWN_INSERT: Final = (
     "insert the row by its own SQL: INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, payload) VALUES (…), "
     "id from outbox.new_id()"
 )
@@ -61,8 +61,8 @@ WAYS: Final = {
     ("sqlalchemy", "async_scoped_session"): ASYNC.format("(await session.connection())"),
     ("sqlalchemy", "AsyncConnection"): ASYNC.format("connection"),
     ("sqlalchemy", ""): SYNC.format("connection.connection"),
-    ("asyncpg", ""): INSERT,
-    ("psycopg2", ""): INSERT,
+    ("asyncpg", ""): OWN_INSERT,
+    ("psycopg2", ""): OWN_INSERT,
     ("sqlite3", ""): "the outbox is a table of PostgreSQL",
 }
 

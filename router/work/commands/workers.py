@@ -180,7 +180,7 @@ def _print_handled(assignment: ExecAssignment, step: StepResult, latency_ms: int
 
 # -- `router workers`.
 
-COLUMNS = ("worker", "tenant", "status", "load", "slots", "every", "heard")
+WORKER_COLUMNS = ("worker", "tenant", "status", "load", "slots", "every", "heard")
 POLL_S = 0.05
 MAX_REFUSED = 20  # refused heartbeats that are reported
 
@@ -207,11 +207,11 @@ async def workers(
     for subject in HEARTBEAT_SUBJECTS:
         await connection.subscribe_direct(subject, lambda _s, _r, data, headers: _on_heartbeat(known, refused, data, headers))
     await connection.require_permission(*HEARTBEAT_SUBJECTS)
-    await _wait(listen, known)
+    await _wait_for_heartbeats(listen, known)
     now = steady()
     found = sorted(known.list_workers(now), key=lambda one: (one[0].beat.tenant_id or "", one[0].beat.worker_id))
     empty = f"no worker was heard within {listen:g} s"
-    session.emit(found, COLUMNS, lambda one: _build_row(*one, now), lambda one: _list_fields(*one, now), empty=empty)
+    session.emit(found, WORKER_COLUMNS, lambda one: _build_worker_row(*one, now), lambda one: _list_worker_fields(*one, now), empty=empty)
     for claimed, reason in refused:
         exit_codes.complain(f"a heartbeat of {claimed or 'an unknown worker'} cannot be taken: {reason}")
     return exit_codes.OK if known.count_alive(now) else exit_codes.NO
@@ -229,7 +229,7 @@ def _on_heartbeat(known: Liveness, refused: dict[tuple[str | None, str], None], 
         refused[read_claimed_id(data), beat.message] = None
 
 
-async def _wait(seconds: float, known: Liveness) -> None:
+async def _wait_for_heartbeats(seconds: float, known: Liveness) -> None:
     """Wait, with a bar if standard error is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
@@ -244,7 +244,7 @@ async def _wait(seconds: float, known: Liveness) -> None:
             await asyncio.sleep(min(POLL_S, left))
 
 
-def _build_row(worker: TrackedWorker, condition: WorkerCondition, now: float) -> tuple[object, ...]:
+def _build_worker_row(worker: TrackedWorker, condition: WorkerCondition, now: float) -> tuple[object, ...]:
     from router.operate.doctor.finding import share, span
 
     beat = worker.beat
@@ -253,7 +253,7 @@ def _build_row(worker: TrackedWorker, condition: WorkerCondition, now: float) ->
     return (beat.worker_id, beat.tenant_id, condition.value, load, beat.capacity, every, f"{span(now - worker.heard_at)} ago")
 
 
-def _list_fields(worker: TrackedWorker, condition: WorkerCondition, now: float) -> dict[str, object]:
+def _list_worker_fields(worker: TrackedWorker, condition: WorkerCondition, now: float) -> dict[str, object]:
     from msgspec import to_builtins
 
     fields = {**to_builtins(worker.beat), "status": condition.value, "heard_s_ago": round(now - worker.heard_at, 3)}

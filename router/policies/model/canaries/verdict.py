@@ -26,7 +26,6 @@ from router.policies.model.measurements.latencies import find_bucket, find_edge
 
 # -- The sequential test of two shares, which may be looked at after every outcome
 # (docs/reference/canary.md#test).
-#
 # If the candidate's share of bad outcomes is `ratio` times the other's, a bad one falls to the
 # candidate with the chance ratio × n1 ÷ (ratio × n1 + n0), n1 and n0 being the outcomes of
 # both. The evidence is a mixture of the likelihood ratios of `alternatives` against that
@@ -37,6 +36,7 @@ WORSE = ((1.5, 0.3), (2.0, 0.4), (4.0, 0.2), (10.0, 0.1))  # times, weight: agai
 MUCH_WORSE = ((1.67, 0.7), (3.0, 0.2), (8.0, 0.1))  # against what a guard allows
 BETTER = ((0.83, 0.4), (0.6, 0.3), (0.3, 0.2), (0.05, 0.1))  # than what a guard allows; 0.83 is no difference under 1.2
 MAX_EXPONENT = 600.0
+
 # Of several groups of tenants the ratios are multiplied, each within bounds: one group brings at
 # most MOST of what is needed, and takes away at most nine tenths of what there is. The promise
 # stays: a tenth of each group's stake is never wagered, and a bound can only lower the expectation.
