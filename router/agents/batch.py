@@ -7,8 +7,9 @@
     received   a crash or a failure interrupted it: one more attempt at the stored content, whatever this message holds,
                or a dead letter when no attempt is left
 
-A message that fails is rolled back alone: the others of its batch are committed. An error of SQLite is no message's fault: this raises
-StoreFailed, and no message gets an outcome.
+A message that fails is rolled back alone: the others of its batch are committed. An error of SQLite
+is no message's fault: this raises StoreFailed, and no message gets an outcome. First stands one
+message, from its bytes to a row of the store; then the batch.
 """
 
 from __future__ import annotations
@@ -36,8 +37,7 @@ from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATI
 from router.core.signatures import HandlerMisused, require_finished
 from router.process.observability import events, logs
 
-# -- One message in a batch: from its bytes to a row of the store.
-
+# -- One message in a batch.
 
 REPLAY_COUNT = "x-replay-count"
 
@@ -81,6 +81,8 @@ def is_replay(message: Message | None) -> bool:
     """Whether an operator sent it again, out of the dead letters."""
     return message is not None and REPLAY_COUNT in message.headers
 
+
+# -- The batch.
 
 log = logs.logger(__name__)
 

@@ -1,4 +1,9 @@
-"""`router agent`: run MeshForge's agents, and inspect their stores."""
+"""`router agent`: run MeshForge's agents, and inspect their stores.
+
+run                                     an agent, until a signal stops it
+send                                    a command or an event, to an agent's subject
+hash, events, state, verify, replay     read a store, also while an agent works on it; apply its events again
+"""
 
 from __future__ import annotations
 
@@ -23,7 +28,7 @@ if TYPE_CHECKING:
     from router.sdk.agent import Agent
 
 
-# -- `router agent run`: run an agent until a signal stops it.
+# -- `run`.
 
 
 @command(has_json=False)
@@ -50,10 +55,10 @@ def run(
     path = store or Path(f"{adapter.name}.db")
     http = (settings.http.host, http_port) if http_port is not None else None
     agent = Agent(settings.nats, adapter, store=path, topology=make_places(settings), drain_s=drain, http=http)
-    return _run(session, agent, {"agent": adapter.name, "store": str(path)})
+    return _run_agent(session, agent, {"agent": adapter.name, "store": str(path)})
 
 
-async def _run(session: CommandSession, agent: Agent, facts: dict[str, str]) -> int:
+async def _run_agent(session: CommandSession, agent: Agent, facts: dict[str, str]) -> int:
     from router.process.garbage_collection import calm_collector
 
     with calm_collector():
@@ -88,7 +93,7 @@ def make_places(settings: Settings) -> AgentTopology:
     )
 
 
-# -- `router agent send`: publish a command or an event to an agent's subject.
+# -- `send`.
 
 
 @command()
@@ -122,12 +127,10 @@ async def send(
     session.emit_one({**fields, "duplicate": is_duplicate}, text)
 
 
-# -- `router agent hash`, `events`, `state`, `verify` and `replay`: read a store, also while an agent
-# works on it; apply its events again.
-
+# -- `hash`, `events`, `state`, `verify` and `replay`.
 
 VALUE_WIDTH = 200  # characters of a value in a table
-COLUMNS = ("place", "stream", "seq", "type", "key", "status", "attempts", "sent", "unsent")
+EVENT_COLUMNS = ("place", "stream", "seq", "type", "key", "status", "attempts", "sent", "unsent")
 HASHES = ("events", "state", "log", "effects")
 
 
@@ -164,7 +167,7 @@ def events(
 
     session.emit(
         list_newest_events(store, EventFilter(status, key), limit),
-        COLUMNS,
+        EVENT_COLUMNS,
         lambda e: (e.place, e.stream, e.stream_seq, e.type, e.key, e.status, e.attempts, e.sent, e.unsent),
         lambda e: e.to_json(),
         empty="no events",

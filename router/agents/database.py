@@ -1,8 +1,10 @@
 """One SQLite file, one process: opened, locked, migrated to this version; SQLite's errors translated.
 
-`journal_mode=WAL` and `synchronous=FULL`: a commit that returned is on the disk. With NORMAL a power failure may undo
-a commit whose message was acknowledged (docs/explanation/durability.md#agents). A lock beside the file refuses a second process: of two,
-each would find the other's redelivery new (docs/reference/requirements.md#mf-12). Readers (`router agent events`) need no lock.
+`journal_mode=WAL` and `synchronous=FULL`: a commit that returned is on the disk. With NORMAL a
+power failure may undo a commit whose message was acknowledged
+(docs/explanation/durability.md#agents). A lock on `{store}.lock` beside the file refuses a second
+process: of two, each would find the other's redelivery new (docs/reference/requirements.md#mf-12).
+Readers (`router agent events`) need no lock.
 
     StoreFailed     the disk is full, the file locked or damaged: the agent ends, and acknowledges nothing that is not stored
     Misconfigured   in use by another process, another program's file, made by a newer version, or with a schema that is not ours
@@ -22,8 +24,7 @@ from router.agents import schema
 from router.agents.schema_check import differences
 from router.core.errors import Misconfigured, RouterError
 
-# -- One process for one store: a lock on a file beside it, `{store}.lock`, which also holds the
-# owner's process id.
+# -- The lock. Its file also holds the owner's process id.
 
 
 class StoreLock:
@@ -48,6 +49,8 @@ class StoreLock:
     def release(self) -> None:
         os.close(self._file)
 
+
+# -- The file.
 
 BUSY_MS = 5_000  # another program (a backup) may hold the file this long
 WAL_PAGES = 4_000  # 16 MiB between two checkpoints: each writes and syncs the file itself

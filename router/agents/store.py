@@ -1,7 +1,8 @@
 """The event store's statements, many rows at a time. Called from the store's thread alone; what a row means is `batch`'s to say.
 
-Everything that writes is called inside `transaction()`; the caller says what belongs together. The state of an agent is the table `memory`:
-values by key, of which the store keeps small ones that were used lately (`hot`).
+Everything that writes is called inside `transaction()`; the caller says what belongs together. The
+state of an agent is the table `memory`: values by key, of which the store keeps small ones that
+were used lately (`hot`). `write_rows`, which stands first, puts many rows into one statement.
 """
 
 from __future__ import annotations
@@ -19,13 +20,12 @@ from router.agents.rows import KnownEvent, Mark, Memory, NewEvent, OutgoingRow, 
 from router.agents.schema import DEAD, MAX_POSITION
 from router.core.errors import Misconfigured
 
-# -- Write many rows by few statements.
+# -- Many rows in one statement.
 #
 # `executemany` releases the interpreter's lock once a row, and a busy event loop keeps it for a
 # switch interval each time: with many rows in one statement the store's thread asks for it a
-# hundredth as often. Pass bytes as a `bytearray`: for every `bytes` the sqlite3 module looks for
-# an adapter first, which costs three thousand instructions.
-
+# hundredth as often. Pass bytes as a `bytearray`: for every `bytes` the sqlite3 module looks
+# for an adapter first, which costs three thousand instructions.
 
 ROWS_PER_STATEMENT = 64
 Row = tuple[object, ...]
@@ -57,6 +57,8 @@ def _with_rows(statement: str, count: int, width: int) -> str:
     row = f"({', '.join('?' * width)})"
     return statement.format(rows=", ".join([row] * count))
 
+
+# -- The store.
 
 UNSENT_PAGE = 500
 MAX_HOT_VALUES, MAX_HOT_BYTES = 4096, 4096  # cached values of the state, and the largest size of one with its name

@@ -1,4 +1,7 @@
-"""An agent's protocol together with its store's thread: the consumers call it on the event loop, it works in the thread."""
+"""An agent's protocol together with its store's thread: the consumers call it on the event loop, it works in the thread.
+
+`resume` stands first: before an agent fetches, it finishes what an earlier run left half done.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +26,12 @@ from router.delivery.wire.api import JetStream
 from router.delivery.wire.publish_faults import PublishFault, find_fault
 from router.process.observability import LogRateLimit, events, logs
 
-# -- Before an agent fetches: finish what its earlier run left half done
-# (docs/explanation/durability.md#protocol).
+# -- What an earlier run left half done (docs/explanation/durability.md#protocol).
 #
 # received, not applied    apply them one by one; each attempt is recorded first, so one that kills the process affects no other
 # applied, not sent        publish under the same ids; wait while the broker does not answer
 #     └─ refused           left: it is too large, or its stream is full, missing or sealed. Its cause has a dead letter, or
 #                          comes again, and a later start sends it again
-
 
 log = logs.logger(__name__)
 

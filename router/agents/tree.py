@@ -8,7 +8,8 @@
         ├── MESHFORGE_COMMANDS.stranded    advisories: messages that the server gave up
         └── MESHFORGE_COMMANDS.sweep       messages that it gave up without an advisory
 
-They stop in reverse: the consumers drain while batches still run.
+They stop in reverse: the consumers drain while batches still run. All of them write their dead
+letters by one writer, which stands first.
 """
 
 from __future__ import annotations
@@ -36,11 +37,9 @@ from router.delivery.wire.connection import Connection
 from router.delivery.wire.topology import Topology
 from router.process.supervision import Child, Helper, Intensity, Supervisor
 
-# -- An agent's dead letters: the format of all of them, on `meshforge.failed.{original_subject}`
-# (docs/reference/requirements.md#mf-8).
-#
-# A dead letter keeps any payload that an agent takes: a command is gone from its work queue once
-# its dead letter stands.
+# -- The dead letters, on `meshforge.failed.{original_subject}`
+# (docs/reference/requirements.md#mf-8). A dead letter keeps any payload that an agent takes: a
+# command is gone from its work queue once its dead letter is stored.
 
 
 def build_dead_letter_writer(agent: str, connection: Connection, payload_bytes: int = MAX_PAYLOAD_BYTES) -> DeadLetterWriter:
@@ -59,6 +58,8 @@ def _extract_ids(message: Message, payload_bytes: int) -> dict[str, str]:
     except Malformed:
         return {}
 
+
+# -- The tree.
 
 TERM = b"+TERM"
 BACKOFF_S = (1.0, 2.0, 4.0)

@@ -1,4 +1,11 @@
-"""`router budget`: what tenants may spend in an hour, a day or a month, and what is spent of it."""
+"""`router budget`: what tenants may spend in an hour, a day or a month, and what is spent of it.
+
+the budgets of a server     read, with what is spent of them; the audit event of a write
+the booking                 what `router budget adjust` shares with `router usage adjust`
+list, show                  the budgets, and what is spent of them
+put, delete                 a budget holds in every router within a second
+adjust                      what is settled of one budget is corrected
+"""
 
 from __future__ import annotations
 
@@ -25,8 +32,7 @@ if TYPE_CHECKING:
     from router.operate.audit.audit_event import Values
 
 
-# -- The budgets of a server for the commands of `router budget`, and what is spent of them.
-
+# -- The budgets of a server, and what is spent of them.
 
 Tenant = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant.")]
 Name = Annotated[str, typer.Argument(metavar="BUDGET", help="The budget, as `router budget list` names it: day, hour/policy=chat.")]
@@ -105,8 +111,7 @@ def _format_second(at_s: int) -> str:
     return datetime.fromtimestamp(at_s, UTC).isoformat().replace("+00:00", "Z")
 
 
-# -- What the commands share that book an adjustment: `router usage adjust`, `router budget adjust`.
-
+# -- The booking of an adjustment.
 
 Amount = Annotated[str, typer.Option("--amount", metavar="AMOUNT", help="What is added: -12.50 takes it off. At most nine decimal places.")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the event. At most 512 characters.")]
@@ -181,10 +186,10 @@ async def conclude(
         found = await book(jetstream, stream, correction, is_repeated=is_repeated)
         crashpoint("adjustment_stored")
         if found is None or not await _is_audited(session, correction, found):
-            await _record(session, command, correction, asked)
-    budgets = await _list_budgets(session, correction)
-    fields = _list_fields(session, correction, asked, budgets, found, is_rehearsal=is_rehearsal)
-    session.emit_one(fields, lambda: _print(fields, budgets, is_rehearsal=is_rehearsal))
+            await _record_adjustment(session, command, correction, asked)
+    budgets = await _list_counting_budgets(session, correction)
+    fields = _list_adjustment_fields(session, correction, asked, budgets, found, is_rehearsal=is_rehearsal)
+    session.emit_one(fields, lambda: _print_adjustment(fields, budgets, is_rehearsal=is_rehearsal))
 
 
 def _check_age(session: CommandSession, correction: Correction) -> None:
@@ -207,21 +212,21 @@ async def _is_audited(session: CommandSession, correction: Correction, found: Fo
     return await is_audited(session, since, event.tenant_id, lambda one: (one.after or {}).get("event_id") == event.event_id)
 
 
-async def _record(session: CommandSession, command: str, correction: Correction, asked: Asked) -> None:
+async def _record_adjustment(session: CommandSession, command: str, correction: Correction, asked: Asked) -> None:
     from router.contracts.money import format_nanos
     from router.operate.audit import OperatorWrite
 
     event = correction.event
     after = {"event_id": event.event_id, "id": asked.command_id, "amount": format_nanos(correction.nanos), "adjusts": event.adjusts}
     before = {"billed": format_nanos(correction.before)} if correction.before is not None else None
-    target = f"{event.tenant_id} {_describe(correction)}"
+    target = f"{event.tenant_id} {_describe_correction(correction)}"
     after = {name: value for name, value in after.items() if value is not None}
     await session.record(
         OperatorWrite(command=command, target=target, tenant_id=event.tenant_id, before=before, after=after, note=event.reason)
     )
 
 
-def _describe(correction: Correction) -> str:
+def _describe_correction(correction: Correction) -> str:
     """What it corrects, for people."""
     event = correction.event
     if event.budget is not None:
@@ -231,14 +236,14 @@ def _describe(correction: Correction) -> str:
     return f"assignment {event.assignment_id}" if event.assignment_id is not None else f"request {event.request_id}"
 
 
-async def _list_budgets(session: CommandSession, correction: Correction) -> list[str]:
+async def _list_counting_budgets(session: CommandSession, correction: Correction) -> list[str]:
     from router.budgets.adjustments import list_counting
 
     stored = await (await open_store(session)).list(correction.event.tenant_id)
     return list_counting([one.budget for one in stored], correction)
 
 
-def _list_fields(
+def _list_adjustment_fields(
     session: CommandSession,
     correction: Correction,
     asked: Asked,
@@ -263,7 +268,7 @@ def _list_fields(
         "amount": format_nanos(correction.nanos),
         "currency": session.settings.usage.currency,
         "adjustment": event.adjustment,
-        "corrects": _describe(correction),
+        "corrects": _describe_correction(correction),
         "adjusts": event.adjusts,
         "provider": event.provider_id if event.budget is None else None,
         "day": format_day(event.timestamp) if event.budget is None else None,
@@ -274,7 +279,7 @@ def _list_fields(
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _print(fields: Mapping[str, object], budgets: Sequence[str], *, is_rehearsal: bool) -> None:
+def _print_adjustment(fields: Mapping[str, object], budgets: Sequence[str], *, is_rehearsal: bool) -> None:
     says = "would be booked" if is_rehearsal else "booked"
     if "stands_since" in fields:
         says = f"stands already, since {fields['stands_since']}: nothing more {says}"
@@ -287,8 +292,7 @@ def _print(fields: Mapping[str, object], budgets: Sequence[str], *, is_rehearsal
     print(f"the same command with --id {fields['id']} books nothing more")
 
 
-# -- `router budget list`, `show`: the budgets, and what is spent of them.
-
+# -- `list` and `show`.
 
 COLUMNS = ("tenant", "budget", "amount", "settled", "reserved", "left", "then", "renews")
 
@@ -320,8 +324,7 @@ def _build_row(one: SpentBudget) -> tuple[object, ...]:
     return tuple(fields[name] for name in ("tenant", "budget", "amount", "settled", "reserved", "left", "then", "renews_at"))
 
 
-# -- `router budget put`, `delete`: a budget holds in every router within a second.
-
+# -- `put` and `delete`.
 
 Author = Annotated[str | None, typer.Option("--author", help="Who writes it, for the history. Default: your login name.")]
 
@@ -374,7 +377,7 @@ async def delete(session: CommandSession, tenant: Tenant, name: Name) -> None:
     session.emit_one({"ok": True, "tenant": tenant, "budget": name, "version": version, "deleted": True}, f"{tenant} {name}: deleted")
 
 
-# -- `router budget adjust`: correct what is settled of one budget, and no bill.
+# -- `adjust`: no bill changes by it.
 
 
 @command()

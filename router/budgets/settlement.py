@@ -4,8 +4,13 @@
                    windows that are not counted yet ──> read from their start
                    new events ──> documents, each with the sequence it is counted through ──> the settlement's own record
 
-Whatever dies when: an event at or below a document's sequence is in it. Two that settle at once do no harm; one stops at its next write.
-A usage stream that was made anew is noticed by its reader, or by its info within ten seconds; `usage_place` says where it goes on.
+Whatever dies when: an event at or below a document's sequence is in it. Two that settle at once do
+no harm; one stops at its next write. A usage stream that was made anew is noticed by its reader, or
+by its info within ten seconds; `find_place` says where it goes on.
+
+    EventMemory        which events were read lately: a repeated result is counted once
+    UsagePlace         how far the usage stream is settled
+    BudgetSettlement   the rounds
 """
 
 from __future__ import annotations
@@ -38,20 +43,18 @@ from router.delivery.wire.server_clock import ServerClock
 from router.operate.alerts import Alerts
 from router.process.observability import LogRateLimit, events, logs
 
-# -- Which usage events were read lately, and at which sequence first: a repeated result is counted
-# once.
+# -- Which events were read lately, and at which sequence first.
 #
 # Names are kept as short hashes under a key of this process: payers choose parts of them, and
 # could look for two that are hashed alike.
 
-
-LIMIT = 400_000  # an event and what it refers to are two
+MEMORY_LIMIT = 400_000  # an event and what it refers to are two
 
 
 class EventMemory:
     """The oldest is forgotten first."""
 
-    def __init__(self, limit: int = LIMIT) -> None:
+    def __init__(self, limit: int = MEMORY_LIMIT) -> None:
         self._limit = limit
         self._key = token_bytes(16)
         self._first: dict[int, int] = {}
@@ -70,12 +73,11 @@ class EventMemory:
 #     the stream that was settled, whole                      the sequence that was remembered
 #     another of its name, or one that has lost its end       the last event that was stored no later than the last one that is settled
 #
-# Sequences tell events apart within one stream only. One that was made anew begins at 1 and holds
-# later events; one that was restored or promoted has another time at which it was made, and keeps
-# sequences and times of the events that it has.
+# Sequences tell events apart within one stream only. One that was made anew begins at 1 and
+# holds later events; one that was restored or promoted has another time at which it was made,
+# and keeps sequences and times of the events that it has.
 
-
-READ_BATCH = 500  # more than can be stored within a microsecond
+MICROSECOND_BATCH = 500  # more than can be stored within a microsecond
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -126,9 +128,11 @@ async def _find_last_until(jetstream: JetStream, stream: str, stored_ns: int, la
     """The sequence before the first event that was stored later; `last` where there is none."""
     since = _EPOCH + timedelta(microseconds=stored_ns // 1000)
     async with open_reader(jetstream, stream, since=since, headers_only=True) as reader:
-        found = await reader.read(READ_BATCH)
+        found = await reader.read(MICROSECOND_BATCH)
     return next((one.sequence - 1 for one in found if nanos(one.time) > stored_ns), last)
 
+
+# -- The rounds of the settlement.
 
 log = logs.logger(__name__)
 

@@ -1,4 +1,10 @@
-"""`router bus`: SOLVER-Ralph's envelope bus from the command line."""
+"""`router bus`: SOLVER-Ralph's envelope bus from the command line.
+
+topology, schema     the declared streams beside those of a server; the envelope's JSON Schema
+publish              an event or a command
+tail                 messages as they arrive
+check-drain          whether support for an old version of the schema can be removed
+"""
 
 from __future__ import annotations
 
@@ -25,11 +31,9 @@ if TYPE_CHECKING:
     from router.delivery.wire.topology import Difference, StreamSpec
 
 
-# -- `router bus topology` and `schema`: the declared streams of the bus beside those of a server,
-# and the envelope's JSON Schema.
+# -- `topology` and `schema`.
 
-
-COLUMNS = ("stream", "subjects", "kept", "window", "state")
+STREAM_COLUMNS = ("stream", "subjects", "kept", "window", "state")
 
 CheckFile = Annotated[
     Path | None, typer.Option("--check", metavar="FILE", help="Check whether this file is an envelope instead; - is standard input.")
@@ -79,19 +83,18 @@ def schema(session: CommandSession, check: CheckFile = None) -> None:  # noqa: A
 
 def _print_streams(streams: tuple[StreamSpec, ...], found: list[Difference], *, is_mended: bool) -> None:
     states = {} if is_mended else {one.name: one.state for one in found}
-    print_table(COLUMNS, (_build_row(one, states.get(one.name, "ok")) for one in streams))
+    print_table(STREAM_COLUMNS, (_build_stream_row(one, states.get(one.name, "ok")) for one in streams))
     for difference in found:
         print(("mended: " if is_mended else "") + str(difference))
 
 
-def _build_row(stream: StreamSpec, state: str) -> tuple[object, ...]:
+def _build_stream_row(stream: StreamSpec, state: str) -> tuple[object, ...]:
     from router.operate.doctor.finding import span
 
     return (stream.name, ", ".join(stream.subjects), span(stream.max_age), span(stream.duplicate_window), state)
 
 
-# -- `router bus publish`: publish an event or a command on the bus.
-
+# -- `publish`.
 
 Payload = Annotated[str | None, typer.Option(help="A JSON object; @FILE reads a file, @- standard input. Default: {}.", metavar="JSON")]
 Id = Annotated[str | None, typer.Option("--id", help="The event's own id: the same one again is the same message. Default: a new one.")]
@@ -146,8 +149,7 @@ async def publish(
     session.emit_one({**fields, "idempotency_key": envelope.idempotency_key}, text)
 
 
-# -- `router bus tail`: show messages of the bus as they arrive.
-
+# -- `tail`.
 
 READ_BATCH = 256
 FIRST_MESSAGE_S = 1.0
@@ -184,13 +186,13 @@ async def tail(
 
 def _print_messages(found: list[StoredMessage], as_json: bool) -> None:
     if as_json:
-        print_json_lines(_fields(one) for one in found)
+        print_json_lines(_list_message_fields(one) for one in found)
         return
     for one in found:
         print(_format_line(one), flush=True)
 
 
-def _fields(one: StoredMessage) -> dict[str, object]:
+def _list_message_fields(one: StoredMessage) -> dict[str, object]:
     return {"sequence": one.sequence, "time": one.time, "subject": one.subject, "message": _decode_body(one.data)}
 
 
@@ -212,7 +214,7 @@ def _decode_body(data: bytes) -> object:
         return data.decode("utf-8", "replace")
 
 
-# -- `router bus check-drain`: check whether support for an old version of the schema can be removed.
+# -- `check-drain`.
 
 
 @command()

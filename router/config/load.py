@@ -2,8 +2,10 @@
 
     defaults < TOML file < the specifications' variables < ROUTER_* < command line     (docs/reference/contracts.md#settings)
 
-with one exception of the same page: a name for one consumer (ROUTER_RESULTS__MAX_ATTEMPTS) wins over a name for all of them
-(NATS_MAX_DELIVER), whichever layer has it.
+with one exception of the same page: a name for one consumer (ROUTER_RESULTS__MAX_ATTEMPTS) wins
+over a name for all of them (NATS_MAX_DELIVER), whichever layer has it. Each source becomes one
+layer of `Given`, by the functions that stand first; `load` decides which layer wins. What a
+spelling means, the module `names` knows.
 """
 
 from __future__ import annotations
@@ -26,11 +28,7 @@ from router.config.settings import Settings
 from router.core.errors import Misconfigured
 from router.core.setting_values import list_settings
 
-# -- Where settings are given: a TOML file, the environment, the command line. Each source becomes
-# one layer of `Given`.
-#
-# `names` knows what a spelling means; `load` decides which layer wins.
-
+# -- The sources: a TOML file, the environment, the command line.
 
 ENVIRONMENT_PREFIX = "ROUTER_"
 CONFIG_FILE = "ROUTER_CONFIG_FILE"
@@ -103,6 +101,8 @@ def _flatten(tree: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str
         else:
             yield prefix + key, value
 
+
+# -- The settings, out of all layers.
 
 NOTHING: Mapping[str, object] = MappingProxyType({})
 

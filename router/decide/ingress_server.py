@@ -1,8 +1,9 @@
 """Serves `beamline.ingress.v1.message`: a message becomes a decide request in the decide stream, its sender receives an IngressAck.
 
-One instance of the queue group handles each message, in its own task. The ack says that the message is stored; the decision goes to
-the reply subject, as for any request without an inbox. The specification deprecates this service, so it is off by default
-(docs/reference/contracts.md#ingress).
+One instance of the queue group handles each message, in its own task: `IngressHandler` builds the
+ack, `IngressServer` receives and sends. The ack says that the message is stored; the decision goes
+to the reply subject, as for any request without an inbox. The specification deprecates this
+service, so it is off by default (docs/reference/contracts.md#ingress).
 """
 
 from __future__ import annotations
@@ -44,12 +45,11 @@ from router.delivery.wire.frame_parser import Headers
 from router.operate.admin.service_error import OVERLOADED
 from router.process.observability import ReadinessCheck
 
-# -- Handles one ingress message and builds its IngressAck.
+# -- One message and its ack.
 #
 # rejected   it is malformed, the decide handler would refuse it, or its tenant is not served
 # accepted   it is stored in the decide stream
 # error      it may or may not be stored; if the client sends it again, it is decided once (`Nats-Msg-Id` is a digest of its ids)
-
 
 Store = Callable[[bytes, Mapping[str, str]], Awaitable[int]]  # returns the stream sequence; raises BrokerUnavailable
 
@@ -107,6 +107,8 @@ class IngressHandler:
             metadata=metadata,
         )
 
+
+# -- The server.
 
 PROTOBUF = "application/x-protobuf"
 REFUSALS: Mapping[str, tuple[str, str]] = {

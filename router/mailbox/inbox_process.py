@@ -4,7 +4,8 @@
     gauges    QRY-051 every few seconds, for /metrics
     inbox     the tree of `mailbox.inbox`
 
-The handler is a function of the user, or the service at `inbox.handler.url` (`inbox_handler`).
+The handler is a function of the user, or the service at `inbox.handler.url` (`service_of`), behind
+a circuit breaker.
 """
 
 from __future__ import annotations
@@ -44,8 +45,7 @@ from router.process.observability import HttpServer, Metrics, ReadinessCheck, ev
 from router.process.observability.broker_log import BrokerLog
 from router.process.supervision import Child, Helper, Intensity, Supervisor, helper_states, supervise
 
-# -- The HTTP service that handles the events of an inbox, as the settings name it, behind a circuit
-# breaker.
+# -- The service that handles the events, as the settings name it.
 
 
 def service_of(settings: Settings) -> HttpEventHandler:
@@ -102,6 +102,8 @@ class _Permit:
     def release(self) -> None:
         self._breaker.release(self._permit)
 
+
+# -- The process.
 
 log = logs.logger(__name__)
 

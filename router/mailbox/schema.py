@@ -8,8 +8,9 @@
     migrations/0006_publish_acks.sql  the new name of the table of publish acks
     migrations/0007_order.sql    the index by which the relay reads events in their order
 
-`migrate` runs in one transaction under one lock, so two that run at once take turns. `check` only reads. A role that owns nothing but its
-schema is enough.
+`migrate` runs in one transaction under one lock, so two that run at once take turns. `check` only
+reads. A role that owns nothing but its schema is enough. Both first look whether the two specified
+tables, where they exist, are as specified.
 """
 
 from __future__ import annotations
@@ -24,22 +25,18 @@ from router.core.errors import Misconfigured
 from router.mailbox.errors import DatabaseRefused
 from router.mailbox.postgres import Database, Session
 
-# -- The columns of the two specified tables, and whether an existing table has them: these, and no
-# other.
-#
-# Rule: docs/reference/requirements.md#sd-1. The column `position` is ours
-# (docs/reference/requirements.md#x27); a table without it is refused with the statement that adds
-# it. Sessions that draw positions ahead of their use (a cache) would break the order, so that is
-# refused, too.
+# -- The two specified tables, with these columns and no other
+# (docs/reference/requirements.md#sd-1).
 #
 #     outbox_events    docs/reference/requirements.md#sd-26        inbox_messages    docs/reference/requirements.md#sd-27
 #
-# A service may have made the tables by the specification's SQL. Anything else under their names
-# is named, and left alone.
+# A service may have made them by the specification's SQL; anything else under their names is
+# named, and left alone. The column `position` is ours (docs/reference/requirements.md#x27): a
+# table without it is refused with the statement that adds it. Sessions that draw positions
+# ahead of their use (a cache) would break the order, so that is refused, too.
 
-
-SETTING: Final = "mailbox.db_schema"
-TABLES: Final = {
+SCHEMA_SETTING: Final = "mailbox.db_schema"
+SPECIFIED_TABLES: Final = {
     "outbox_events": {
         "id": "uuid NOT NULL",
         "aggregate_type": "text NOT NULL",
@@ -80,26 +77,26 @@ MEND_POSITION: Final = "ALTER COLUMN position SET INCREMENT 1 SET CACHE 1 SET NO
 
 async def require_specified(session: Session) -> None:
     """Raises Misconfigured if a table of one of these names exists, and is another."""
-    for table, specified in TABLES.items():
+    for table, specified in SPECIFIED_TABLES.items():
         if found := dict(await session.fetch(SELECT_COLUMNS, (table,), make=_column)):
             differing = sorted(name for name in found.keys() | specified.keys() if found.get(name) != specified.get(name))
             if differing == ["position"] and "position" not in found:
                 await _refuse_without_position(session)
             if differing:
-                raise Misconfigured(SETTING, f"the table {table} is there, and not as specified: {', '.join(differing[:5])}")
+                raise Misconfigured(SCHEMA_SETTING, f"the table {table} is there, and not as specified: {', '.join(differing[:5])}")
             if "position" in found:
                 await _require_rising(session)
 
 
 async def _refuse_without_position(session: Session) -> None:
     remedy = f"{await _alter(session, ADD_POSITION)}, best when nothing in it waits: what waits is numbered as it lies in the table"
-    raise Misconfigured(SETTING, f"the table outbox_events has no column position, which orders events: {remedy}")
+    raise Misconfigured(SCHEMA_SETTING, f"the table outbox_events has no column position, which orders events: {remedy}")
 
 
 async def _require_rising(session: Session) -> None:
     if not await session.fetch_one(IS_RISING, make=bool):
         remedy = await _alter(session, MEND_POSITION)
-        raise Misconfigured(SETTING, f"positions of outbox_events must rise one by one, they order events: {remedy}")
+        raise Misconfigured(SCHEMA_SETTING, f"positions of outbox_events must rise one by one, they order events: {remedy}")
 
 
 async def _alter(session: Session, change: str) -> str:
@@ -111,7 +108,9 @@ def _column(name: str, form: str) -> tuple[str, str]:
     return name, form
 
 
-LOCK = 0x5D5047  # of migrations, in this database
+# -- The migrations.
+
+MIGRATION_LOCK = 0x5D5047  # in this database
 
 
 class Migration(Struct, frozen=True):
@@ -124,7 +123,7 @@ class Migration(Struct, frozen=True):
 
 def migrations() -> list[Migration]:
     """All of them, oldest first."""
-    return sorted(_read(), key=lambda one: one.version)
+    return sorted(_read_migrations(), key=lambda one: one.version)
 
 
 async def migrate(database: Database, schema: str) -> list[Migration]:
@@ -133,7 +132,7 @@ async def migrate(database: Database, schema: str) -> list[Migration]:
     Raises DatabaseUnavailable, and Misconfigured if the database refuses, or holds other tables under these names.
     """
     async with database.transaction() as session:
-        await session.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        await session.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
         await _make_schema(session, schema)
         await session.script(
             "CREATE TABLE IF NOT EXISTS mailbox_migrations (version INT PRIMARY KEY, name TEXT, applied_at TIMESTAMPTZ DEFAULT NOW())"
@@ -184,7 +183,7 @@ async def _find_missing(session: Session) -> list[Migration]:
     return [migration for migration in migrations() if migration.version not in applied]
 
 
-def _read() -> Iterator[Migration]:
+def _read_migrations() -> Iterator[Migration]:
     for file in files("router.mailbox").joinpath("migrations").iterdir():
         if file.name.endswith(".sql"):
             name = file.name.removesuffix(".sql")

@@ -9,15 +9,18 @@
 
     router.run(Worker("nats://localhost:4222", answer, worker_id="gpu-1"))
 
-Workers that share a durable share the work. For each assignment: acknowledged, handled (`attempts`), its result stored
-(PubAck), and only then is the assignment settled in its stream. So the assignments of a worker that dies go to the
-others, and one that was done twice still has one result: both carry the same message id.
+Workers that share a durable share the work. For each assignment: acknowledged, handled
+(`attempts`), its result stored (PubAck), and only then is the assignment settled in its stream. So
+the assignments of a worker that dies go to the others, and one that was done twice still has one
+result: both carry the same message id.
 
     the handler answers             -> caf.exec.result.v1
     it raises Poison                -> caf.exec.dlq.v1, an ExecResult with its root cause, and no other result; there goes too
                                        what was refused, or killed its worker, as often as allowed
     these bytes are no assignment   -> caf.deadletter.v1, a report of them
     it is cut off by a drain        -> the assignment goes back, and another worker does it
+
+Before the worker stand its durable (`SharedDurable`) and its heartbeats (`WorkerHeartbeat`).
 """
 
 from __future__ import annotations
@@ -58,15 +61,14 @@ if TYPE_CHECKING:
     from router.config import NatsConfig
 
 
-# -- The durable of a worker as the server has it: another worker, or an operator, may have made it
-# with other settings.
+# -- The durable as the server has it: another worker, or an operator, may have made it with
+# other settings.
 #
 # ack wait    the durable's own says how often in-progress signals go out: by a longer one, others would get work in progress
 # filter      must be the one that this worker asks for: else it would do other work, or wait for what never comes
 # the rest    is used as it is
 
-
-ALL = "every subject"
+EVERY_SUBJECT = "every subject"
 
 
 class SharedDurable:
@@ -107,12 +109,11 @@ def _filters_of(config: Json) -> set[str]:
 
 
 def _list(subjects: Iterable[str]) -> str:
-    return ", ".join(sorted(subjects)) or ALL
+    return ", ".join(sorted(subjects)) or EVERY_SUBJECT
 
 
-# -- A worker's heartbeats: its id, its load, and whether it is draining
+# -- The heartbeats: the worker's id, its load, and whether it is draining
 # (docs/reference/contracts.md#heartbeats).
-
 
 IDLE = "idle"
 BUSY = "busy"
@@ -165,6 +166,8 @@ class WorkerHeartbeat:
         }
         self._connection.publish_nowait(self._subject, orjson.dumps(beat))
 
+
+# -- The worker.
 
 DURABLE = "caf-worker"
 CONSUMER_CHECK_S = 0.25

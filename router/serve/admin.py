@@ -1,4 +1,7 @@
-"""The operators' services of one router: the services, the stores that they read, and their request guard."""
+"""The operators' services of one router: the services, the stores that they read, and their request guard.
+
+The audit events of what they write stand first.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,8 @@ from router.process.observability import LogRateLimit, events, logs
 from router.serve.admin_stores import ExtensionServices, PolicyServices
 from router.serve.app_context import AppContext
 
-# -- Audit events of writes that come as requests to a router: stored after each write; one that
-# cannot be stored is logged, and answered.
-
+# -- The audit events of writes that come as requests: stored after each write; one that cannot
+# be stored is logged, and answered.
 
 log = logs.logger(__name__)
 
@@ -48,6 +50,9 @@ class AdminTrail:
         except RouterError as exc:
             self.lost = exc.code
             log.error(events.ADMIN_AUDIT_LOST, command=write.command, target=write.target, by=self._by, error=str(exc))
+
+
+# -- The services.
 
 
 def build_admin_server(context: AppContext) -> AdminServer:

@@ -1,4 +1,9 @@
-"""`router price`: what providers and models cost, for the router to compute what an invocation costs."""
+"""`router price`: what providers and models cost, for the router to compute what an invocation costs.
+
+the prices of a server     read, as fields; the audit event of a write
+list, show, history        the prices, which of them are in force, and who wrote them
+put, delete                a price holds in every router within a second, for the attempts that begin after that
+"""
 
 from __future__ import annotations
 
@@ -22,8 +27,7 @@ if TYPE_CHECKING:
     from router.operate.audit.audit_event import Values
 
 
-# -- The prices of a server for the commands of `router price`.
-
+# -- The prices of a server.
 
 Provider = Annotated[str, typer.Argument(metavar="PROVIDER", help="The provider's id.")]
 Model = Annotated[str | None, typer.Argument(metavar="[MODEL]", help="The model. Without it: the price of all other models.")]
@@ -78,9 +82,7 @@ def name_prices(prices: PriceList) -> str:
     return name_price(*prices.name)
 
 
-# -- `router price list`, `show`, `history`: the prices, which of them are in force, and who wrote
-# them.
-
+# -- `list`, `show` and `history`.
 
 DELETED = "deleted"
 AMOUNTS = ("input", "cached_input", "output", "per_request", "per_second")
@@ -134,10 +136,10 @@ def _list_name(provider: str, model: str | None) -> tuple[str, ...]:
 
 
 def _list_rows(found: list[StoredPrices]) -> list[tuple[object, ...]]:
-    return [_build_row(stored, one) for stored in found for one in stored.list.prices]
+    return [_build_price_row(stored, one) for stored in found for one in stored.list.prices]
 
 
-def _build_row(stored: StoredPrices, one: Price) -> tuple[object, ...]:
+def _build_price_row(stored: StoredPrices, one: Price) -> tuple[object, ...]:
     from router.budgets.model.prices import price_document
     from router.core.clock import wall
 
@@ -155,9 +157,7 @@ def _list_change_fields(change: Change[StoredPrices]) -> dict[str, object]:
     return {"version": DELETED, "author": None, "time": time, "prices": 0}
 
 
-# -- `router price put`, `delete`: a price holds in every router within a second, for the attempts
-# that begin after that.
-
+# -- `put` and `delete`.
 
 MAX_FILE_BYTES = 1024 * 1024
 
@@ -178,8 +178,8 @@ async def put(session: CommandSession, file: File, *, author: Author = None) -> 
     """
     prices = _read_prices(session, file)
     store = await open_store(session)
-    written = [await _put(session, store, price, choose_author(author)) for price in prices]
-    session.emit(written, ("price", "valid from", "written"), _build_written_row, _list_fields, empty="no prices")
+    written = [await _put_price(session, store, price, choose_author(author)) for price in prices]
+    session.emit(written, ("price", "valid from", "written"), _build_written_row, _list_written_fields, empty="no prices")
 
 
 @command()
@@ -226,7 +226,7 @@ def _read_prices(session: CommandSession, file: Path) -> Sequence[Price]:
     return prices
 
 
-async def _put(session: CommandSession, store: PriceStore, price: Price, author: str) -> WrittenPrice:
+async def _put_price(session: CommandSession, store: PriceStore, price: Price, author: str) -> WrittenPrice:
     from router.budgets.model.prices import price_document
     from router.budgets.model.prices.price import name_price
     from router.budgets.prices.store import list_name
@@ -249,7 +249,7 @@ def _build_written_row(one: WrittenPrice) -> tuple[object, ...]:
     return (one.price.label, format_time(one.price.valid_from), "yes" if one.is_new else "no: it was there already")
 
 
-def _list_fields(one: WrittenPrice) -> dict[str, object]:
+def _list_written_fields(one: WrittenPrice) -> dict[str, object]:
     from router.budgets.model.prices import price_document
 
     return {"ok": True, "price": one.price.label, "is_new": one.is_new, **price_document(one.price), "version": one.price.version}

@@ -1,4 +1,7 @@
-"""The demo's chapters: each does something, prints it, and returns what was not as expected."""
+"""The demo's chapters: each does something, prints it, and returns what was not as expected.
+
+What the chapter of an unreadable result publishes, observes and expects stands first.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,6 @@ from router.core.outcome import VALIDATION_FAILED
 from router.operate.dead_letters import DeadLetter, ReplayReport
 
 # -- An unreadable result: it becomes a dead letter, is edited, replayed and metered.
-
 
 # A worker with a mistake: it sends "done" where the contract says success.
 _RESULT: dict[str, Any] = {
@@ -68,6 +70,8 @@ def check_repair(
     if [event.get("request_id") for event in usage] != ["r-mended"]:
         yield f"the mended result was metered {len(usage)} times"
 
+
+# -- The chapters.
 
 Problems = list[str]
 

@@ -1,4 +1,7 @@
-"""The pages for a browser of this machine. They hold no secret and change nothing, so there is no login."""
+"""The pages for a browser of this machine. They hold no secret and change nothing, so there is no login.
+
+A page of Markdown becomes HTML (`render_page`); `build_site` serves all of them, each at its path.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +21,18 @@ from starlette.routing import Route
 
 from router.cli.docs.library import INDEX, PICTURES, PageLibrary
 
-# -- A page of Markdown as HTML. A heading gets the anchor that links of the pages use; a link that
-# leads out of the pages is plain text.
-
+# -- A page as HTML. A heading gets the anchor that links of the pages use; a link that leads
+# out of the pages is plain text.
 
 MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")  # our own pages: anchors and comments are HTML
 
-FRAME = """<!doctype html>
+PAGE_FRAME = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title><style>{style}</style></head>
 <body><nav><a href="/README.md">All pages</a></nav><main>
 {body}</main></body></html>
 """
-STYLE = """
+PAGE_STYLE = """
 :root { color-scheme: light dark; }
 body { margin: 0 auto; padding: 1rem; max-width: 54rem; font: 1rem/1.55 system-ui, sans-serif; overflow-wrap: break-word; }
 pre { overflow-x: auto; padding: .75rem; border: 1px solid #8886; border-radius: .3rem; }
@@ -49,7 +51,7 @@ def render_page(path: str, text: str, known: Container[str]) -> str:
         if token.children:
             token.children = [*_drop_links_out(token.children, posixpath.dirname(path), known)]
     title = next((one.content for one in tokens if one.type == "inline"), path)
-    return FRAME.format(title=escape(title), style=STYLE, body=MARKDOWN.renderer.render(tokens, MARKDOWN.options, {}))
+    return PAGE_FRAME.format(title=escape(title), style=PAGE_STYLE, body=MARKDOWN.renderer.render(tokens, MARKDOWN.options, {}))
 
 
 def make_slug(heading: str) -> str:
@@ -77,6 +79,8 @@ def _leads(link: str, directory: str, known: Container[str]) -> bool:
     path = link.partition("#")[0]
     return not path or ":" in path or posixpath.normpath(posixpath.join(directory, path)) in known
 
+
+# -- The site.
 
 HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'", "X-Content-Type-Options": "nosniff"}
 

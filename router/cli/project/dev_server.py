@@ -6,6 +6,8 @@
     any of them, and request.json     the request of request.json is asked
 
 What does not start says why, and the rest goes on: the next file that is saved starts it again.
+Three things that `DevServer` needs stand before it: the wait for what was registered, the watch
+over the files, and the request of request.json.
 """
 
 from __future__ import annotations
@@ -35,12 +37,10 @@ from router.sdk.answer import Answer
 from router.sdk.client import Client
 from router.sdk.connect import open_connection
 
-# -- Waits until the router of a project has followed what was just registered: it reads its bucket a
-# moment after the write.
-
+# -- Extensions that were just registered: the router reads its bucket a moment after the write.
 
 FOLLOWED_WITHIN_S = 3.0
-PAUSE_S = 0.05
+HEALTH_PAUSE_S = 0.05
 
 
 async def wait_until_known(nats_url: str, extension_ids: Collection[str]) -> None:
@@ -50,7 +50,7 @@ async def wait_until_known(nats_url: str, extension_ids: Collection[str]) -> Non
         try:
             async with asyncio.timeout(FOLLOWED_WITHIN_S):
                 while not await _has_all(connection, extension_ids):  # noqa: ASYNC110 - the router only answers
-                    await asyncio.sleep(PAUSE_S)
+                    await asyncio.sleep(HEALTH_PAUSE_S)
         finally:
             await connection.close()
 
@@ -60,12 +60,11 @@ async def _has_all(connection: Connection, extension_ids: Collection[str]) -> bo
     return "error" in answer or set(extension_ids) <= set(answer.get("health", ()))
 
 
-# -- Which files of a project were saved: their times and sizes are compared four times a second,
-# which every system can do.
+# -- Which files were saved: their times and sizes are compared four times a second, which every
+# system can do.
 
-
-SUFFIXES = (".py", ".json", ".yaml", ".yml", ".toml")
-SKIPPED = frozenset({"__pycache__", "node_modules", "venv", "tests"})  # and whatever begins with a point
+WATCHED_SUFFIXES = (".py", ".json", ".yaml", ".yml", ".toml")
+SKIPPED_DIRECTORIES = frozenset({"__pycache__", "node_modules", "venv", "tests"})  # and whatever begins with a point
 MAX_FILES = 2_000
 INTERVAL_S = 0.25
 MAX_READINGS = 8  # until files that go on changing are told as they are
@@ -114,17 +113,15 @@ def read_stamps(root: Path) -> Stamps:
 
 def _list_files(root: Path) -> Iterator[Path]:
     for directory, directories, files in os.walk(root):
-        directories[:] = sorted(name for name in directories if not name.startswith(".") and name not in SKIPPED)
-        yield from (Path(directory) / name for name in sorted(files) if name.endswith(SUFFIXES))
+        directories[:] = sorted(name for name in directories if not name.startswith(".") and name not in SKIPPED_DIRECTORIES)
+        yield from (Path(directory) / name for name in sorted(files) if name.endswith(WATCHED_SUFFIXES))
 
 
-# -- request.json of a project: the request that `router dev` asks after each change, and its answer
-# as a line.
-
+# -- The request of request.json, and its answer as a line.
 
 FILE = "request.json"
-MAX_BYTES = 1 << 20
-MAX_SHOWN = 60
+MAX_REQUEST_BYTES = 1 << 20
+PAYLOAD_SHOWN = 60
 
 
 class ExampleRequest(Struct, forbid_unknown_fields=True):
@@ -146,8 +143,8 @@ def read_example(directory: Path) -> ExampleRequest:
     path = directory / FILE
     if not path.is_file():
         return DEFAULT
-    if path.stat().st_size > MAX_BYTES:
-        raise Misconfigured(FILE, f"has more than {MAX_BYTES} bytes")
+    if path.stat().st_size > MAX_REQUEST_BYTES:
+        raise Misconfigured(FILE, f"has more than {MAX_REQUEST_BYTES} bytes")
     data = b""
     try:
         data = path.read_bytes()
@@ -160,7 +157,7 @@ def read_example(directory: Path) -> ExampleRequest:
 
 def format_request(request: ExampleRequest) -> str:
     payload = msgspec.json.encode(request.payload).decode()
-    return f"{request.tenant_id} {request.message_type} {payload if len(payload) <= MAX_SHOWN else payload[:MAX_SHOWN] + '…'}"
+    return f"{request.tenant_id} {request.message_type} {payload if len(payload) <= PAYLOAD_SHOWN else payload[:PAYLOAD_SHOWN] + '…'}"
 
 
 def format_answer(answer: Answer, latency_ms: float) -> str:
@@ -173,6 +170,8 @@ def format_answer(answer: Answer, latency_ms: float) -> str:
     policy = f"policy {metadata.get('policy_id')} version {metadata.get('policy_version')}"
     return f"{decision.provider_id} ({decision.reason}), {policy}, {latency_ms:.1f} ms"
 
+
+# -- The programs of the project.
 
 EXTENSIONS, WORKER, POLICIES, SETTINGS = "extensions.py", "worker.py", "policies", "router.toml"
 STORE = ".router/dev"

@@ -7,9 +7,11 @@
     a slice of a budget is too small -> an awaitable of the same: a larger one is waited for
     no token of a shared rate limit  -> likewise
     a decision to be pushed          -> an awaitable of the same (`push`): its assignment is an effect
+    a request that follows one up    -> an awaitable of the same: the earlier assignment is looked up
     a push that is not served here   -> Done, with a warning in the answer
 
-A policy without extensions stays on this synchronous path: no task, future, lock, log line or metadata object.
+A policy without extensions stays on this synchronous path: no task, future, lock, log line or
+metadata object.
 """
 
 from __future__ import annotations
@@ -65,12 +67,9 @@ from router.policies.model.canary_meter import CanaryMeter
 from router.policies.model.measurements import LearnedFigures
 from router.work.model.assignments import AssignmentLookup
 
-# -- A request that follows up an earlier one: `context.previous_request_id` names it, its known
-# assignment says which provider had it.
-#
-# So a policy's fallback rule can send it to the same provider again while its retries last
-# (docs/reference/policies.md#retry).
-
+# -- The request that another one follows up: `context.previous_request_id` names it, and its
+# known assignment says which provider had it. So a policy's fallback rule can send the request
+# to the same provider again while its retries last (docs/reference/policies.md#retry).
 
 _DIGITS = 4  # more attempts than any rule allows, and a number that is read at once
 PREVIOUS_REQUEST = "previous_request_id"
@@ -97,6 +96,8 @@ def _attempts(assignment: Assignment) -> int:
 def _return_same(known: Assignment | None) -> Assignment | None:
     return known
 
+
+# -- The handler.
 
 TOO_OLD = Refusal(EXPIRED, "The request waited longer than decide.max_age_ms")
 NO_LONGER_AWAITED = Refusal(EXPIRED, "The request waited longer than admission.patience_ms: its answer is no longer waited for")

@@ -6,9 +6,11 @@
     d  all of it at the top level
     e  protobuf, which `contracts.flow` has turned into a
 
-Nothing raises: a request that cannot be taken is a Fault, beside whatever ids could be read for its answer.
-Whether the tenant may ask, and whether it asked before, is the handler's to say. An ordinary request is read by `read_plain`; here is the
-reader of all others: straight lines for what most of them carry, `fields` for the rest.
+Nothing raises: a request that cannot be taken is a Fault, beside whatever ids could be read for its
+answer. Whether the tenant may ask, and whether it asked before, is the handler's to say. An
+ordinary request is read by `read_plain`; here is the reader of all others: straight lines for what
+most of them carry, `fields` for the rest. Before it stand two things that an answer tells its
+sender: the place of a wrong field, and the name that was probably meant.
 """
 
 from __future__ import annotations
@@ -42,11 +44,10 @@ from router.decide.model.reading import RequestReading
 # flat          message.message_type  ->  message_type
 # beside        message.tenant_id     ->  tenant_id, where it stands beside `message` and so is what was read
 
-
 _MESSAGE = "message."
-_OF_TASK = {"message_type": "type", "payload": "payload", "payload_ref": "payload_ref"}
+_NAME_IN_TASK = {"message_type": "type", "payload": "payload", "payload_ref": "payload_ref"}
 _EITHER = ("request_id", "idempotency_key")  # named without `message`, and read there too
-_OF_CONTENT = frozenset({*_OF_TASK, "metadata"})  # read from `message` where there is one, never from beside it
+_OF_CONTENT = frozenset({*_NAME_IN_TASK, "metadata"})  # read from `message` where there is one, never from beside it
 
 
 def translate_place(refused: Malformed, body: Object) -> Malformed:
@@ -67,20 +68,23 @@ def _place(field: str, body: Object) -> str:
     if not field.startswith(_MESSAGE):
         is_within = field in _EITHER and isinstance(inner, dict) and field in inner and field not in body
         return _MESSAGE + field if is_within else field
-    if isinstance(task, dict) and name in _OF_TASK and (not isinstance(inner, dict) or (_OF_TASK[name] in task and name not in inner)):
-        return f"task.{_OF_TASK[name]}"
+    if (
+        isinstance(task, dict)
+        and name in _NAME_IN_TASK
+        and (not isinstance(inner, dict) or (_NAME_IN_TASK[name] in task and name not in inner))
+    ):
+        return f"task.{_NAME_IN_TASK[name]}"
     if isinstance(inner, dict):
         return name if name not in _OF_CONTENT and body.get(name) not in (None, "") else field
     return name
 
 
-# -- Hints for unknown names that look like a field: `polcy_id`, `policyId`. They are ignored, and
-# the answer says so.
+# -- Hints for unknown names that look like a field: `polcy_id`, `policyId`. They are ignored,
+# and the answer says so.
 #
 # One letter too many, too few, another one, or two that changed places; capitals, `-` and `_`
 # count for nothing. Every known name is looked up by what is left of it without any one letter,
 # so a name costs as many lookups as it has letters, whatever it is like.
-
 
 MOST_HINTS = 4  # in one answer
 MOST_NAMES = 64  # of one object that are looked at
@@ -90,14 +94,14 @@ MIN_KNOWN_LENGTH = 5  # letters of a known name that a misspelled one may be lik
 _ANYWHERE = frozenset({"tenant_id", "message_type", "type", "payload", "message_id", "request_id", "trace_id", "version", "schema_version"})
 # What most requests carry: of one that has nothing else no name is looked at.
 PLAIN = _ANYWHERE | {"message", "task", "policy_id", "context", "constraints", "metadata", "push_assignment", "timestamp_ms"}
-_HINTS_OF_TASK = frozenset({"type", "payload", "payload_ref", "payload_encoding"})
+_KNOWN_OF_TASK = frozenset({"type", "payload", "payload_ref", "payload_encoding"})
 
 
 def hints_of(body: Object, inner: Object, task: Object) -> Mapping[str, str]:
     """The field that was probably meant, by the place of each such name."""
-    parts = [("", body, _TOP), ("task.", task, _TASK)]
+    parts = [("", body, _KNOWN_AT_TOP), ("task.", task, _KNOWN_IN_TASK)]
     if inner is not body:
-        parts.append(("message.", inner, _TOP))
+        parts.append(("message.", inner, _KNOWN_AT_TOP))
     found = {f"{place}{name}": f"{place}{meant}" for place, part, known in parts for name, meant in _hints(part, known)}
     return dict(islice(found.items(), MOST_HINTS)) if found else NO_HINTS
 
@@ -135,8 +139,11 @@ def _index_names(names: Iterable[str]) -> Mapping[str, str]:
     return known
 
 
-_TOP = _index_names(PLAIN | RARE)
-_TASK = _index_names(_HINTS_OF_TASK)
+_KNOWN_AT_TOP = _index_names(PLAIN | RARE)
+_KNOWN_IN_TASK = _index_names(_KNOWN_OF_TASK)
+
+
+# -- The reader.
 
 
 class RequestLimits(Struct, frozen=True, kw_only=True):

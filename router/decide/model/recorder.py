@@ -1,10 +1,11 @@
 """The last decisions of the recorded tenants, kept so that they can be explained and evaluated again.
 
-`DecisionRecorder.evaluate` stands in for the engine's own: the same answer, and for a recorded tenant a `RecordedDecision` of it in that
-tenant's ring. Without recorded tenants the handler calls the engine's function itself, so a request costs nothing more.
+`DecisionRecorder.evaluate` stands in for the engine's own: the same answer, and for a recorded
+tenant a `RecordedDecision` of it in that tenant's ring. Without recorded tenants the handler calls
+the engine's function itself, so a request costs nothing more.
 
-What goes into a ring is no secret (`redacted`), and it is bounded: so many entries a tenant, so many bytes an entry, the
-oldest first out. It is this instance's memory alone, and ends with it.
+What goes into a ring is no secret (`case_bytes`), and it is bounded: so many entries a tenant, so
+many bytes an entry, the oldest first out. It is this instance's memory alone, and ends with it.
 """
 
 from __future__ import annotations
@@ -36,14 +37,12 @@ from router.policies.model import (
 )
 from router.policies.model.measurements import NO_FIGURES, LearnedFigures
 
-# -- What is kept of one decision: a `RecordedDecision` as bytes, with nothing in it that is a
-# secret.
+# -- One decision as bytes, without secrets.
 #
-# No payload, and no reference to one: an address may carry a signature. What stands under a
-# masked key is hidden (`router.core.masking`). A case that is too large, or holds what cannot be
-# written, is kept without its context, and says so: whatever a request holds, its decision
-# stands.
-
+# It has no payload, and no reference to one: an address may carry a signature. What stands
+# under a masked key is hidden (`router.core.masking`). A case that is too large, or holds what
+# cannot be written, is kept without its context, and says so: whatever a request holds, its
+# decision stands.
 
 _ENCODER = msgspec.json.Encoder(enc_hook=dict)  # a read-only mapping as a dict
 
@@ -82,11 +81,13 @@ def _drop_context(request: RouteRequest) -> RouteRequest:
     return replace(request, context=NOTHING, constraints=NOTHING, metadata=NOTHING)
 
 
+# -- The rings of the recorded tenants.
+
 MAX_UNUSED_FIGURES = 50  # providers of a policy without a strategy, whose figures are recorded so that one can be tried
 
 
 class Evaluator(Protocol):
-    """`policy.evaluate`, as live requests call it."""
+    """`policies.model.evaluate`, as live requests call it."""
 
     def __call__(
         self,

@@ -2,8 +2,9 @@
 
     find, find, find … ──> one direct get for the last message of each subject ──> a reply each, then the end
 
-One by one a lookup costs a process 200 µs, shared a tenth of that. With replicas a direct get may be answered by one that
-lags, so a "none" is confirmed by the leader (`LeaderReads`); `WriteOnceKv.create`, which needs the newest revision, asks it at once.
+One by one a lookup costs a process 200 µs, shared a tenth of that. With replicas a direct get may
+be answered by one that lags, so a "none" is confirmed by the leader (`LeaderReads`, which stands
+first). `WriteOnceKv.create`, which needs the newest revision, asks the leader at once.
 """
 
 from __future__ import annotations
@@ -38,9 +39,8 @@ from router.delivery.wire.frame_parser import parse_head
 #
 # Source: https://github.com/nats-io/nats-architecture-and-design/blob/main/adr/ADR-31.md
 
-
-LOOK_S = 30.0  # an operator may add copies to a stream at any time
-MOST_AT_ONCE = 64  # reads that the leader is asked for at once; a flood of unknown keys waits here
+COPIES_LOOK_S = 30.0  # an operator may add copies to a stream at any time
+LEADER_READS_AT_ONCE = 64  # reads that the leader is asked for at once; a flood of unknown keys waits here
 DELETE_OPERATIONS = frozenset({"DEL", "PURGE"})  # `KV-Operation` of an entry that says there is none
 
 Found = Deferred[bytes | None]
@@ -52,16 +52,16 @@ class LeaderReads:
     def __init__(self, jetstream: JetStream, bucket: str) -> None:
         self._jetstream = jetstream
         self._stream = f"KV_{bucket}"
-        self._slots = asyncio.Semaphore(MOST_AT_ONCE)
+        self._slots = asyncio.Semaphore(LEADER_READS_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
         self._has_copies: bool | None = None  # not known yet
         self._unconfirmed: list[Mapping[str, Sequence[Found]]] = []  # until it is
-        self._looked_at = -LOOK_S
+        self._looked_at = -COPIES_LOOK_S
 
     def confirm_absent(self, missing: Mapping[str, Sequence[Found]]) -> None:
         """Resolve what waits for these subjects: with None, with the record that only the leader has yet, or with BrokerUnavailable."""
         now = asyncio.get_running_loop().time()
-        if now - self._looked_at >= LOOK_S:
+        if now - self._looked_at >= COPIES_LOOK_S:
             self._looked_at = now
             self._start(self._count_copies())
         if self._has_copies is None:
@@ -107,6 +107,8 @@ def resolve_all(waiting: Sequence[Found], record: bytes | BrokerUnavailable | No
     for found in waiting:
         found.resolve(record)
 
+
+# -- The shared direct gets.
 
 AGAIN_AFTER_S = 0.25  # without an answer: a copy that vanished gets a third of the requests
 AGAIN_GROWTH = 1.5  # of the pauses, because a server may only be slow

@@ -4,7 +4,8 @@
     … longer than `refuse_after_s`, or the socket is behind      -> requests above a tenant's share are refused
     a short backlog for half a second                            -> off
 
-The counts of pending and delivered messages come with each delivery, so no other machine's clock is used.
+`BacklogEstimate` says how long the backlog takes, `Overload` decides by it. The counts of pending
+and delivered messages come with each delivery, so no other machine's clock is used.
 """
 
 from __future__ import annotations
@@ -19,14 +20,11 @@ from router.core.fair_queue import NO_WEIGHTS
 from router.delivery.consume.processor import MessageProcessor
 from router.delivery.replies.answers import Answers
 
-# -- Estimate how long a message that is stored now waits for its consumer: pending messages divided
-# by the recent rate of deliveries.
-#
-# The rate is measured only while messages are pending, because an idle consumer does not show its
-# speed. Both counts come with each delivery, so no other machine's clock is used.
+# -- How long a message that is stored now waits for its consumer: pending messages divided by
+# the recent rate of deliveries. The rate is measured only while messages are pending, because
+# an idle consumer does not show its speed.
 
-
-MEMORY_S = 0.5  # time constant of the moving average
+RATE_MEMORY_S = 0.5  # time constant of the moving average
 
 
 class BacklogEstimate:
@@ -50,12 +48,14 @@ class BacklogEstimate:
             return 0.0
         passed = now - self._at
         if pending and passed > 0:
-            keep = exp(-passed / MEMORY_S)
+            keep = exp(-passed / RATE_MEMORY_S)
             self._count = keep * self._count + (taken - self._taken)
             self._seconds = keep * self._seconds + passed
         self._at, self._taken = now, taken
         return pending / max(self.rate, 1.0)
 
+
+# -- When live copies are answered.
 
 MIN_PENDING = 256  # a smaller backlog is gone in milliseconds
 SHORT_BACKLOG_S = 0.5  # the backlog must be short for so long before live copies are left alone again

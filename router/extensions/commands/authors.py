@@ -1,4 +1,9 @@
-"""`router extension try`, `check`, `serve`, `serve-samples`: for authors of extensions."""
+"""`router extension check`, `serve`, `serve-samples`, `try`: for authors of extensions.
+
+check                    test a running extension against the contract, whatever its language
+serve, serve-samples     serve extensions until a signal stops them
+try                      run one extension here, without a broker
+"""
 
 from __future__ import annotations
 
@@ -26,10 +31,9 @@ if TYPE_CHECKING:
     from router.sdk.extension.results import RequestFailed
 
 
-# -- `router extension check`: test a running extension against the contract, whatever its language.
+# -- `router extension check`.
 
-
-COLUMNS = ("check", "verdict", "why")
+CHECK_COLUMNS = ("check", "verdict", "why")
 OK, WARN, FAIL = "ok", "warn", "fail"
 
 
@@ -58,7 +62,7 @@ async def check(
     found = [await _check_case(connection, subject, case, timeout_ms / 1000, strict) for case in tried]
     is_usable = all(verdict != FAIL for _, verdict, _ in found)
     checks = [{"check": name, "verdict": verdict, "why": why} for name, verdict, why in found]
-    session.emit_one({"subject": subject, "ok": is_usable, "checks": checks}, lambda: print_table(COLUMNS, found))
+    session.emit_one({"subject": subject, "ok": is_usable, "checks": checks}, lambda: print_table(CHECK_COLUMNS, found))
     return exit_codes.OK if is_usable else exit_codes.NO
 
 
@@ -67,14 +71,14 @@ async def _check_case(
 ) -> tuple[str, str, str | None]:
     if len(case.data) > connection.max_payload - 1024:
         return case.name, WARN, f"not tried: this server takes at most {connection.max_payload} bytes"
-    heard = await asyncio.gather(*(_request(connection, subject, case.data, case.headers, timeout_s) for _ in range(case.times)))
+    heard = await asyncio.gather(*(_request_case(connection, subject, case.data, case.headers, timeout_s) for _ in range(case.times)))
     why = next((why for one in heard if (why := _describe_silence(timeout_s) if one is None else case.judge(one)) is not None), None)
     if why is None:
         return case.name, OK, None
     return case.name, FAIL if case.is_must or strict else WARN, why
 
 
-async def _request(connection: Connection, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Reaction | None:
+async def _request_case(connection: Connection, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Reaction | None:
     """Return the reaction, or None if there is no answer in time. Raises Unanswered if no service listens."""
     import nats.errors
 
@@ -117,8 +121,7 @@ def _parse_subject(subject: str, type_: str | None) -> tuple[str, str]:
     return type_ or kind or "", rest.partition(".")[0]
 
 
-# -- `router extension serve` and `serve-samples`: serve extensions until a signal stops them.
-
+# -- `router extension serve` and `serve-samples`.
 
 SAMPLES = ("normalize_text", "mask_payload", "pii_guard", "mask_pii", "echo_provider")
 
@@ -178,7 +181,9 @@ def _parse_instance(text: str) -> tuple[str, int]:
     return instance, int(weight) if equals else 100
 
 
-EMPTY = "{}"
+# -- `router extension try`.
+
+EMPTY_OBJECT = "{}"
 
 
 @command(skip_settings)
@@ -189,9 +194,9 @@ def try_(
     payload: Annotated[str, typer.Option(metavar="JSON|TEXT|@FILE", help="The message's payload; a provider's prompt.")],
     config: Annotated[
         str, typer.Option("--config", "--extension-config", metavar="JSON|@FILE", help="The config that a policy would send.")
-    ] = EMPTY,
-    metadata: Annotated[str, typer.Option(metavar="JSON|@FILE", help="The routing context; a provider's context.")] = EMPTY,
-    parameters: Annotated[str, typer.Option(metavar="JSON|@FILE", help="A provider's parameters.")] = EMPTY,
+    ] = EMPTY_OBJECT,
+    metadata: Annotated[str, typer.Option(metavar="JSON|@FILE", help="The routing context; a provider's context.")] = EMPTY_OBJECT,
+    parameters: Annotated[str, typer.Option(metavar="JSON|@FILE", help="A provider's parameters.")] = EMPTY_OBJECT,
     message_type: Annotated[str, typer.Option("--type", help="The message's type.")] = "chat",
     tenant: Annotated[str, typer.Option(help="The tenant of the request.")] = "acme",
 ) -> int:

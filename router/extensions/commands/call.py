@@ -1,4 +1,8 @@
-"""`router extension call` and `health`: call an extension as a router would, and how all of them perform."""
+"""`router extension health` and `call`.
+
+health     how extensions perform, as all instances of a running router see it, and how many services answer now
+call       call an extension as a router would
+"""
 
 from __future__ import annotations
 
@@ -22,13 +26,11 @@ if TYPE_CHECKING:
     from router.extensions.model import Route
 
 
-# -- `router extension health`: how extensions perform, as all instances of a running router see it,
-# and how many services answer now.
-
+# -- `router extension health`.
 
 HEALTH_SUBJECT = "beamline.router.v1.admin.get_extension_health"
 ROUTER = "router-admin"  # the service that every instance offers
-COLUMNS = ("id", "status", "success", "calls", "failures", "p50 ms", "p95 ms", "p99 ms", "breaker", "services", "nodes")
+HEALTH_COLUMNS = ("id", "status", "success", "calls", "failures", "p50 ms", "p95 ms", "p99 ms", "breaker", "services", "nodes")
 
 
 @command()
@@ -63,7 +65,7 @@ async def health(
 
 def _print_health(found: Mapping[str, Mapping[str, Any]], services: Mapping[str, int]) -> None:
     if found:
-        print_table(COLUMNS, (_build_row(name, one, services[name]) for name, one in sorted(found.items())))
+        print_table(HEALTH_COLUMNS, (_build_health_row(name, one, services[name]) for name, one in sorted(found.items())))
     else:
         print("no extension is registered")
 
@@ -74,7 +76,7 @@ def _complain_of_missing(instances: int, nodes: Sequence[str]) -> None:
         exit_codes.complain(f"{missing} of {instances} instances did not answer in time: the setting admin.peers_wait_ms gives them longer")
 
 
-def _build_row(name: str, one: Mapping[str, Any], services: int) -> tuple[object, ...]:
+def _build_health_row(name: str, one: Mapping[str, Any], services: int) -> tuple[object, ...]:
     breaker, found = one.get("circuit_breaker_state"), services or "none found"
     nodes = " ".join(sorted(one.get("nodes", {})))
     if not one["latency_samples"]:
@@ -83,6 +85,8 @@ def _build_row(name: str, one: Mapping[str, Any], services: int) -> tuple[object
     calls = one["success_count"] + one["failure_count"]
     return (name, one["status"], f"{one['success_rate']:.1%}", calls, one["failure_count"], *latencies, breaker, found, nodes)
 
+
+# -- `router extension call`.
 
 ERROR, ERROR_CODE = "Nats-Service-Error", "Nats-Service-Error-Code"
 

@@ -1,4 +1,8 @@
-"""`router extension register`, `list`, `show`, `enable`, `disable`, `remove`: what is registered, and how it is changed."""
+"""`router extension register`, `list`, `show`, `enable`, `disable`, `remove`: what is registered, and how it is changed.
+
+The registry's bucket stands first, then `register`, which checks an entry and writes it, then the
+others.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +22,7 @@ if TYPE_CHECKING:
     from router.extensions.store import ExtensionStore, RegisteredExtension, WrittenExtension
 
 
-# -- Shared by the commands: the registry's bucket, the author's name, an entry as JSON.
-
+# -- The registry's bucket; the audit event of a write.
 
 ExtensionId = Annotated[str, typer.Argument(metavar="ID", help="The extension's id.")]
 Author = Annotated[str | None, typer.Option(help="The author, for the history. Default: the user's name.")]
@@ -50,8 +53,7 @@ async def record_missed_entry(session: CommandSession, store: ExtensionStore, co
         await record_missed_event(session, store, (written.extension_id,), write)
 
 
-# -- `router extension register`: write an entry from a file or from options, after checking it.
-
+# -- `router extension register`.
 
 Document = dict[str, object]
 
@@ -116,6 +118,8 @@ def _make_document(extension_id: str, kind: str, subject: str | None, given: Doc
     document = {"id": extension_id, "type": kind, "subject": subject, **given}
     return {name: value for name, value in document.items() if value is not None}
 
+
+# -- `router extension list`, `show`, `enable`, `disable` and `remove`.
 
 COLUMNS = ("id", "type", "subjects", "timeout", "retry", "state", "version", "written", "by")
 

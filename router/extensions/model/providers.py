@@ -3,11 +3,13 @@
     request ── ExtensionRegistry (kind provider) ──> route ──> one call, or a stream ──> ProviderResponse, or chunks up to a last one
                 └─ none: extension_not_found
 
-The tenant, `metadata.policy_id` and the router's own environment choose among versions; the request's id draws the instance. A
-provider has its entry's `timeout_ms` for an answer, and for each piece of a stream; never more than the caller still waits.
-Breaker, health and retries are those of every extension; a stream is never requested twice, since its pieces are sent already.
-Each attempt is told to an `InvocationLedger` before its call and at its end: what reached a provider is billed.
-A caller with a short timeout must not open the breaker for all others: only the end of the provider's own time is its fault.
+The tenant, `metadata.policy_id` and the router's own environment choose among versions; the
+request's id draws the instance. A provider has its entry's `timeout_ms` for an answer, and for each
+piece of a stream; never more than the caller still waits. Breaker, health and retries are those of
+every extension; a stream is never requested twice, since its pieces are sent already. Each attempt
+is told to an `InvocationLedger` before its call and at its end: what reached a provider is billed.
+A caller with a short timeout must not open the breaker for all others: only the end of the
+provider's own time is its fault.
 """
 
 from __future__ import annotations
@@ -42,8 +44,8 @@ from router.extensions.model.provider_failure import (
 from router.extensions.model.registry import ExtensionRegistry, Route
 from router.extensions.model.relay import ProviderMessage, Send, StreamRelay
 
-# -- What becomes of one stream, as its provider's breaker, its health and the meter count it: one
-# invocation, however long it takes.
+# -- What becomes of one stream, as its provider's breaker, its health and the meter count it:
+# one invocation, however long it takes.
 #
 #     closed       all calls share the permit; the outcome is counted at the end
 #     half open    the stream is a probe: its first good piece counts as a success and ends the permit; a later failure is counted as well
@@ -92,14 +94,16 @@ class StreamOutcome:
             self._breaker.record_failure(permit, is_tenants=is_tenants)
 
 
+# -- The invoker: one call, or a stream.
+
 USUAL_S = 60.0  # for an answer, where the caller names no time
 USUAL_STREAM_S = 600.0
 CALLER_SLACK_S = 0.01  # the caller's time ends before the call's own: a cancelled call is not counted against the provider
-POLICY = "default"
+DEFAULT_POLICY = "default"
 
 
 class ProviderLimits(Protocol):
-    """`policy.limited_providers`: who limits which tenant, shared with the decisions."""
+    """`policies.model.limited_providers`: who limits which tenant, shared with the decisions."""
 
     def find_left_ms(self, tenant_id: str, provider_id: str) -> int:
         """For how long the provider is left alone; 0: it may be asked."""
@@ -252,7 +256,7 @@ class ProviderInvoker:
             request.provider_id,
             kind=PROVIDER,
             tenant_id=request.tenant_id,
-            policy_id=policy_id if isinstance(policy_id, str) else POLICY,
+            policy_id=policy_id if isinstance(policy_id, str) else DEFAULT_POLICY,
             environment=self._environment,
             key=request.request_id,
         )

@@ -1,7 +1,8 @@
-"""The frame of the commands on a warehouse: `--debug`, and one line instead of a traceback where the warehouse's place fails.
+"""The frame of the commands on a warehouse: their options, and one line instead of a traceback where the warehouse's place fails.
 
-Arrow, delta-rs and Spark raise errors of many kinds for a bucket that does not answer. Which one it was is not read from their text: the
-bucket is asked again, and its answer is the error of the command.
+Arrow, delta-rs and Spark raise errors of many kinds for a bucket that does not answer. Which one it
+was is not read from their text: the bucket is asked again, and its answer is the error of the
+command.
 """
 
 from __future__ import annotations
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     from router.lake.warehouse import Warehouse
 
 
-# -- Options that several usage commands share.
-
+# -- Options that several commands share, and what they open.
 
 is_debugging = ContextVar("is_debugging", default=False)  # the command was given --debug
 WAREHOUSE = ".router/warehouse"
@@ -80,6 +80,8 @@ def open_warehouse(location: str) -> Warehouse:
         raise Misconfigured("--warehouse", f"{location} has no commits: fill it with `router usage ingest --warehouse {location}`")
     return warehouse
 
+
+# -- The frame, with `--debug`.
 
 Debug = Annotated[bool, typer.Option("--debug", help="Print the traceback of an error, and Spark's own messages.")]
 DEBUG_PARAMETER = Parameter("debug", Parameter.KEYWORD_ONLY, default=False, annotation=Debug)

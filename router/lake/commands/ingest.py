@@ -1,4 +1,8 @@
-"""`router usage ingest`: write the stream's new messages into the tables, and show the progress."""
+"""`router usage ingest`: write the stream's new messages into the tables, and show the progress.
+
+What the settings say of the stream stands first, for all commands that read it: its connection as
+options of the `jetstream` source, and the bounds of an event.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +33,7 @@ if TYPE_CHECKING:
     from router.lake.warehouse import Cut
 
 
-# -- The settings' connection as options of the `jetstream` source.
-
+# -- The settings, as options of the source and as bounds.
 
 SILENCE_MS = 15_000  # a person is waiting, and a busy server may be slow
 
@@ -73,6 +76,8 @@ def read_source_options(config: NatsConfig, stream: str, *, has_headers: bool = 
     silence = {"timeoutMs": str(SILENCE_MS), "includeHeaders": str(has_headers).lower()}
     return read_options({**make_source_options(config, stream), **silence})
 
+
+# -- The command.
 
 PROGRESS_EVERY_S = 1
 AWAY_S = 5.0  # how long the broker may be silent before the job starts

@@ -1,4 +1,8 @@
-"""`router usage reconcile` and `audit`: compare stream, tables and results with one another; for people, and for CI."""
+"""`router usage audit` and `reconcile`: for people, and for CI.
+
+audit         look at all of silver for identities that count more than once
+reconcile     compare stream, tables and results with one another
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
     from router.lake.warehouse import Warehouse
 
 
-# -- `router usage audit`: look at all of silver for identities that count more than once.
+# -- `router usage audit`.
 
 
 @warehouse_command(skip_settings)
@@ -52,6 +56,8 @@ def _print_found(found: AuditFound) -> None:
         rows = ((one.event_id, ", ".join(map(str, one.sequences)), ", ".join(one.days)) for one in found.first)
         open_console().print(build_table(("identity", "sequences", "days"), rows))
 
+
+# -- `router usage reconcile`.
 
 Offline = Annotated[bool, typer.Option("--offline", help="Only the tables: no broker is asked.")]
 NoResults = Annotated[bool, typer.Option("--no-results", help="Do not compare the workers' results.")]

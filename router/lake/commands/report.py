@@ -1,4 +1,8 @@
-"""`router usage report` and `export`: gold as a table, as JSON or CSV, as a page with charts, and as a file for those who bill."""
+"""`router usage report` and `export`: gold as a table, as JSON or CSV, as a page with charts, and as a file for those who bill.
+
+The print of a report stands first, then `export`, which writes the sums of a period for those who
+bill and for FinOps tools, then `report`.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +27,10 @@ if TYPE_CHECKING:
     from router.lake.warehouse import Warehouse
 
 
-# -- Print a report: a table for a screen, CSV, JSON.
-
+# -- A report on a screen: a table, CSV or JSON.
 
 MAX_SCREEN_ROWS = 200  # on a screen
-EXTRA = {  # figure: its heading
+RARE_FIGURES = {  # figure: its heading
     "adjustment_cost": "of it adjusted",
     "estimated_cost": "of it estimated",
     "correction_cost": "of sealed days",
@@ -35,7 +38,7 @@ EXTRA = {  # figure: its heading
     "input_tokens": "tokens in",
     "output_tokens": "tokens out",
 }
-EXPLAINED = {
+EXPLAINED_FIGURES = {
     "adjustment_cost": "what adjustments added to the cost, or took from it",
     "correction_cost": "events of a day that was sealed already, counted on the day on which they came",
     "uncorrelated_cost": "what results of unknown assignments told; it is in no cost",
@@ -80,10 +83,10 @@ def _print_table(made: UsageReport, totals: ReportLine) -> None:
     """Print values that all lines share once, above the table: a report of one day has no column of that day."""
     shared = _find_shared(made)
     names = [name for name in made.by if name not in shared]
-    extra = _choose_extra(totals)
+    extra = _choose_rare_figures(totals)
     rows = [[*(line.group[name] for name in names), *_format_figures(line, extra)] for line in made.iterate_lines(MAX_SCREEN_ROWS)]
     cost = "cost" if made.currency is None else f"cost {made.currency}"
-    headings = [*map(_format_heading, names), "events", cost, *map(EXTRA.__getitem__, extra), "failed", "p50 ms", "p95 ms", "p99 ms"]
+    headings = [*map(_format_heading, names), "events", cost, *map(RARE_FIGURES.__getitem__, extra), "failed", "p50 ms", "p95 ms", "p99 ms"]
     shown = build_table(headings, rows)
     shown.padding = (0, 1, 0, 0)
     for column in shown.columns[len(names) :]:
@@ -95,8 +98,8 @@ def _print_table(made: UsageReport, totals: ReportLine) -> None:
         print(", ".join(f"{_format_heading(name)} {build_cell(value)}" for name, value in shared.items()))
     open_console().print(shown)
     for name in extra:
-        if name in EXPLAINED:
-            print(f"{EXTRA[name]}: {EXPLAINED[name]}")
+        if name in EXPLAINED_FIGURES:
+            print(f"{RARE_FIGURES[name]}: {EXPLAINED_FIGURES[name]}")
     if len(made.rows) > MAX_SCREEN_ROWS:
         print(f"{len(made.rows) - MAX_SCREEN_ROWS} more lines: --by fewer names, filter, or --csv")
 
@@ -111,13 +114,13 @@ def _format_heading(name: str) -> str:
     return name.removesuffix("_id").replace("event_type", "type")
 
 
-def _choose_extra(totals: ReportLine) -> list[str]:
+def _choose_rare_figures(totals: ReportLine) -> list[str]:
     """Return the figures that few reports have: those that are not 0 in all."""
     figures = {**totals.figures, **totals.corrections}
-    is_there = {name: bool(figures[name]) for name in EXTRA} | {
+    is_there = {name: bool(figures[name]) for name in RARE_FIGURES} | {
         f"{kind}_cost": bool(figures[f"{kind}_count"]) for kind in ("adjustment", "uncorrelated", "correction")
     }
-    return [name for name in EXTRA if is_there[name]]
+    return [name for name in RARE_FIGURES if is_there[name]]
 
 
 def _format_figures(line: ReportLine, extra: Sequence[str]) -> list[str]:
@@ -127,8 +130,7 @@ def _format_figures(line: ReportLine, extra: Sequence[str]) -> list[str]:
     return [f"{line.count:,}", f"{line.cost:,.9f}", *shown, f"{line.error_rate:.2%}", *percentiles]
 
 
-# -- `router usage export`: write the sums of a period into a file, for those who bill, and for
-# FinOps tools.
+# -- `router usage export`.
 
 
 class Form(StrEnum):
@@ -173,6 +175,8 @@ def export(
     session.emit_one(fields, f"{done.rows} rows of {done.days} days as of cut {done.cut}, in {currency}: {output}")
     return exit_codes.OK if done.rows else exit_codes.NO
 
+
+# -- `router usage report`.
 
 DEFAULT_DIMENSIONS = "day,tenant,provider"  # a screen's worth; programs get every dimension
 

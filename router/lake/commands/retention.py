@@ -1,4 +1,9 @@
-"""`router usage seal`, `retention`, `erase`: a period is closed, old days are dropped, a tenant's rows are taken out."""
+"""`router usage seal`, `erase`, `retention`: what is closed, and what leaves the tables.
+
+seal          close a period, list the closed ones, verify that they still read the same
+erase         take a tenant's rows out of every table
+retention     drop events of old days from bronze and silver
+"""
 
 from __future__ import annotations
 
@@ -24,10 +29,9 @@ if TYPE_CHECKING:
     from router.lake.warehouse import Seal
 
 
-# -- `router usage seal`: close a period, list the closed ones, verify that they still read the same.
+# -- `router usage seal`.
 
-
-COLUMNS = ("from", "to", "sequence", "cut", "rows", "hash", "reads the same")
+SEAL_COLUMNS = ("from", "to", "sequence", "cut", "rows", "hash", "reads the same")
 
 FirstDay = Annotated[datetime | None, typer.Option("--from", metavar="DAY", formats=["%Y-%m-%d"], help="The first day, UTC.")]
 LastDay = Annotated[datetime | None, typer.Option("--to", metavar="DAY", formats=["%Y-%m-%d"], help="The last day. Default: the first.")]
@@ -55,21 +59,20 @@ def seal(
     held = [(one, job.is_unchanged(at, one) if verify else None) for one in seals]
     session.emit(
         held,
-        COLUMNS,
-        lambda one: _build_row(*one),
+        SEAL_COLUMNS,
+        lambda one: _build_seal_row(*one),
         lambda one: {**to_builtins(one[0]), **({} if one[1] is None else {"holds": one[1]})},
         empty="no period is sealed",
     )
     return exit_codes.NO if any(holds is False for _, holds in held) else exit_codes.OK
 
 
-def _build_row(one: Seal, holds: bool | None) -> tuple[object, ...]:
+def _build_seal_row(one: Seal, holds: bool | None) -> tuple[object, ...]:
     verdict = {None: None, True: "ok", False: "fail"}[holds]
     return (one.first_day, one.last_day, one.sequence, one.cut, one.rows, one.hash[:16], verdict)
 
 
-# -- `router usage erase`: take a tenant's rows out of every table.
-
+# -- `router usage erase`.
 
 Tenant = Annotated[str, typer.Option("--tenant", metavar="ID", help="Whose rows.")]
 Before = Annotated[
@@ -107,11 +110,11 @@ def erase(
         if not confirm(f"Erase {count} messages of {tenant}, and what was made of them, for good?"):
             return exit_codes.NO
     done = erase_rows(at, tenant, before=limit, dry_run=dry_run)
-    session.emit_one({**_build_fields(done), "dry_run": dry_run}, lambda: _print_erased(done, dry_run=dry_run))
+    session.emit_one({**_build_erased_fields(done), "dry_run": dry_run}, lambda: _print_erased(done, dry_run=dry_run))
     return exit_codes.NO if any(done.left.values()) else exit_codes.OK
 
 
-def _build_fields(done: EraseResult) -> Mapping[str, object]:
+def _build_erased_fields(done: EraseResult) -> Mapping[str, object]:
     gone_after = None if done.gone_after is None else done.gone_after.isoformat()
     names = ("sequence", "rows", "left", "resealed", "deleted")
     return {**{name: getattr(done, name) for name in names}, "gone_after": gone_after}
@@ -131,17 +134,19 @@ def _print_erased(done: EraseResult, *, dry_run: bool) -> None:
         print(f"what is left came after sequence {done.sequence} of the stream, while this ran: run it again")
 
 
+# -- `router usage retention`.
+
 MOST_DAYS = 36_500
 _DAYS = re.compile(r"([0-9]{1,5})d", re.ASCII)
 
 Keep = Annotated[str, typer.Option("--keep", metavar="DAYS", help="How long events stay, as 400d: from their own time.")]
 Unsealed = Annotated[bool, typer.Option("--unsealed", help="Also days that are not sealed: they cannot be made again afterwards.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell.")]
+RetentionDryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell.")]
 
 
 @warehouse_command()
 def retention(
-    session: CommandSession, *, keep: Keep, unsealed: Unsealed = False, dry_run: DryRun = False, warehouse: WarehouseAt = WAREHOUSE
+    session: CommandSession, *, keep: Keep, unsealed: Unsealed = False, dry_run: RetentionDryRun = False, warehouse: WarehouseAt = WAREHOUSE
 ) -> None:
     """Drop events older than --keep, whole days, from bronze and silver, also beside a running ingest. Gold stays, so reports do.
 
@@ -158,7 +163,7 @@ def retention(
     gone_after = None if done.gone_after is None else done.gone_after.isoformat()
     names = ("days", "unsealed", "messages", "resealed", "deleted")
     fields = {"before": str(before), **{name: getattr(done, name) for name in names}, "gone_after": gone_after, "dry_run": dry_run}
-    session.emit_one(fields, lambda: _print_result(done, dry_run=dry_run))
+    session.emit_one(fields, lambda: _print_dropped(done, dry_run=dry_run))
 
 
 def _read_days(text: str, settings: Settings) -> int:
@@ -170,7 +175,7 @@ def _read_days(text: str, settings: Settings) -> int:
     return int(found[1])
 
 
-def _print_result(done: RetentionResult, *, dry_run: bool) -> None:
+def _print_dropped(done: RetentionResult, *, dry_run: bool) -> None:
     verb = "would be dropped" if dry_run else "dropped"
     span = f", {done.days[0]} to {done.days[-1]}" if done.days else ""
     print(f"{len(done.days)} days {verb}{span}: {done.messages} messages and what was made of them, but for gold")

@@ -1,4 +1,10 @@
-"""`router usage schema`, `compact`, `vacuum`, `backfill`: what the tables are, and how they are kept."""
+"""`router usage backfill`, `schema`, `compact`, `vacuum`: what the tables are, and how they are kept.
+
+backfill     make days again from bronze, after showing the difference
+schema       the tables' columns
+compact      fewer files, the same rows
+vacuum       delete files that no recent version needs
+"""
 
 from __future__ import annotations
 
@@ -23,10 +29,9 @@ if TYPE_CHECKING:
     from router.lake.warehouse import Warehouse
 
 
-# -- `router usage backfill`: make days again from bronze, after showing the difference.
+# -- `router usage backfill`.
 
-
-MAX_DAYS = 3660
+MAX_BACKFILL_DAYS = 3660
 
 FirstDay = Annotated[datetime, typer.Option("--from", metavar="DAY", formats=["%Y-%m-%d"], help="The first day of events, UTC.")]
 LastDay = Annotated[datetime | None, typer.Option("--to", metavar="DAY", formats=["%Y-%m-%d"], help="The last. Default: the first.")]
@@ -52,8 +57,8 @@ def backfill(
     Example:  router usage backfill --from 2026-11-01 --to 2026-11-03 --dry-run
     """
     last = last or first
-    if not 0 <= (last - first).days < MAX_DAYS:
-        raise typer.BadParameter(f"at most {MAX_DAYS} days, and --from is the first of them", param_hint="--to")
+    if not 0 <= (last - first).days < MAX_BACKFILL_DAYS:
+        raise typer.BadParameter(f"at most {MAX_BACKFILL_DAYS} days, and --from is the first of them", param_hint="--to")
     at = open_warehouse(warehouse)
     with _open_backfill(at, first.date(), last.date(), master) as (work, found):
         fields = {**to_builtins(found), "cost_now": f"{found.cost_now:.9f}", "cost_then": f"{found.cost_then:.9f}"}
@@ -89,13 +94,15 @@ def _print_difference(found: BackfillDifference, fields: Mapping[str, object]) -
         open_console().print(build_grid((name.replace("_", " "), value) for name, value in fields.items()))
 
 
+# -- `router usage schema`, `compact` and `vacuum`.
+
 MOST_HOURS = 876_000  # a hundred years
 
 Only = Annotated[str | None, typer.Argument(metavar="TABLE", help="One table. Default: all.")]
 Hours = Annotated[
     int, typer.Option("--older-than", metavar="HOURS", help="Versions and files of the last hours stay.", min=1, max=MOST_HOURS)
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count.")]
+VacuumDryRun = Annotated[bool, typer.Option("--dry-run", help="Only count.")]
 
 
 @command(skip_settings)
@@ -129,7 +136,7 @@ def compact(session: CommandSession, warehouse: WarehouseAt = WAREHOUSE) -> None
 
 
 @warehouse_command(skip_settings)
-def vacuum(session: CommandSession, older_than: Hours = 168, dry_run: DryRun = False, warehouse: WarehouseAt = WAREHOUSE) -> None:
+def vacuum(session: CommandSession, older_than: Hours = 168, dry_run: VacuumDryRun = False, warehouse: WarehouseAt = WAREHOUSE) -> None:
     """Delete files that no recent version needs: of dead jobs, and those that a compaction or an erasure replaced.
 
     Sealed periods and the newest cut stay readable; other cuts older than --older-than do not.

@@ -1,8 +1,8 @@
 """Make the messages of a plan, in the order of the stream, and record their exact figures.
 
-An ordinary event is one f-string and costs a few microseconds. Half of them have the identity of their assignment in the body, and
-one in eight tells tokens. The few irregular ones (escaped ids, costs that a float writes long or with an exponent, damage) are made
-from ordinary ones.
+An ordinary event is one f-string and costs a few microseconds. Half of them have the identity of
+their assignment in the body, and one in eight tells tokens. The few irregular ones (escaped ids,
+costs that a float writes long or with an exponent, damage) are made from ordinary ones.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from router.lake.generate.population import FACTORS, Population, Profile
 from router.lake.generate.truth import ProfileDay, Truth
 from router.lake.tables.gold_tables import NO_MODEL
 
-# -- Make bodies that are no usage events, each for another reason. The lake puts them into
+# -- Damage: bodies that are no usage events, each for another reason. The lake puts them into
 # quarantine with the reason.
-
 
 _DAMAGES: tuple[Callable[[dict[str, object]], bytes], ...] = (
     lambda body: orjson.dumps(body)[:-20],
@@ -48,10 +47,12 @@ def _drop_fields(body: dict[str, object], *names: str) -> bytes:
     return orjson.dumps({name: value for name, value in body.items() if name not in names})
 
 
+# -- The load.
+
 LoadMessage = tuple[str, bytes]  # Nats-Msg-Id, body
 
 _OUTCOMES = (Irregularity.LATE, Irregularity.UNCORRELATED)
-CHUNK = 1_000
+CHUNK_EVENTS = 1_000
 REMEMBERED = 1 << 16  # events that may be repeated: a duplicate reaches this far back
 ODD_IDS, ODD_COSTS = 997, 251  # one event in so many
 LATE_MS = (3_600_000, 10 * DAY_MS)  # from, to
@@ -74,8 +75,8 @@ class Load:
         self._past: list[LoadMessage] = []
 
     def make_chunks(self) -> Iterator[list[LoadMessage]]:
-        for start in range(0, self.plan.events, CHUNK):
-            yield self._make_chunk(range(start, min(start + CHUNK, self.plan.events)))
+        for start in range(0, self.plan.events, CHUNK_EVENTS):
+            yield self._make_chunk(range(start, min(start + CHUNK_EVENTS, self.plan.events)))
 
     def _make_chunk(self, positions: range) -> list[LoadMessage]:
         count, rng, population = len(positions), self._rng, self._population

@@ -3,8 +3,9 @@
     events of a bucket, and silver's of that bucket ──> rejects: an identity that is known, or that comes twice ──> duplicates, conflicts
                                                └──────> the rest ──> silver ──> partial sums ──> gold
 
-A bucket is decided by itself, so nothing of it passes the driver, which gets the names of the files. What is rejected is written once
-for all buckets of a task: the driver reads the list of all files for each batch.
+A bucket is decided by itself, so nothing of it passes the driver, which gets the names of the
+files. What is rejected is written once for all buckets of a task: the driver reads the list of all
+files for each batch. `find_known`, which stands first, looks up what silver has of a batch.
 """
 
 from __future__ import annotations
@@ -36,17 +37,15 @@ from router.lake.tables.late import assign_windows, compute_lateness, count_late
 from router.lake.warehouse.commit import DataFile
 from router.lake.warehouse.storage import Storage
 
-# -- Find the events of silver that have an identity of a batch: in the task that decides about the
-# bucket.
+# -- The events of silver that have an identity of the batch.
 #
-# A file is sorted by the first half of the identity, so a lookup is a binary search in one column
-# of integers. Each worker process keeps the columns that it read last, up to CACHED_BYTES: a
-# continuous ingest asks the same files every few seconds.
-
+# A file is sorted by the first half of the identity, so a lookup is a binary search in one
+# column of integers. Each worker process keeps the columns that it read last, up to
+# CACHED_BYTES: a continuous ingest asks the same files every few seconds.
 
 CONTENT = ("provider_id", "event_type", "latency_ms", "cost")  # two events of one identity conflict if these differ
 ADJUSTMENT_CONTENT = ("adjustment", "adjusts", "budget")  # or these
-KNOWN = pa.schema([EVENT.field(name) for name in (*KEY_COLUMNS, *CONTENT, *ADJUSTMENT_CONTENT)])
+KNOWN_SCHEMA = pa.schema([EVENT.field(name) for name in (*KEY_COLUMNS, *CONTENT, *ADJUSTMENT_CONTENT)])
 CACHED_BYTES = 256 * 1024 * 1024
 
 Integers = npt.NDArray[np.int64]
@@ -65,7 +64,7 @@ class ColumnCache:
         if (found := self._columns.get(place)) is not None:
             self._columns.move_to_end(place)
             return found
-        column = np.sort(_read(storage, path, ["id_high"])["id_high"].to_numpy())
+        column = np.sort(_read_columns(storage, path, ["id_high"])["id_high"].to_numpy())
         self._columns[place] = column
         self._bytes += column.nbytes
         while self._bytes > self._most and len(self._columns) > 1:
@@ -79,13 +78,15 @@ _cache = ColumnCache(CACHED_BYTES)
 def find_known(storage: Storage, files: Iterable[DataFile], ids: pa.ChunkedArray) -> pa.Table:
     """Return keys and content of the events in these files of silver whose `id_high` is among `ids`."""
     wanted = np.unique(ids.to_numpy())
-    found = [KNOWN.empty_table()]
+    found = [KNOWN_SCHEMA.empty_table()]
     for file in files:
         hits = _select_present(wanted, _cache.read(storage, file.path))
         if len(hits):
-            rows = _read(storage, file.path, KNOWN.names)
+            rows = _read_columns(storage, file.path, KNOWN_SCHEMA.names)
             found.append(rows.filter(pc.is_in(rows["id_high"], pa.array(hits, pa.int64()))))
-    return pa.concat_tables(found, promote_options="default").select(KNOWN.names).cast(KNOWN)  # a file may be older than a column
+    return (
+        pa.concat_tables(found, promote_options="default").select(KNOWN_SCHEMA.names).cast(KNOWN_SCHEMA)
+    )  # a file may be older than a column
 
 
 def _select_present(wanted: Integers, column: Integers) -> Integers:
@@ -96,10 +97,12 @@ def _select_present(wanted: Integers, column: Integers) -> Integers:
     return present
 
 
-def _read(storage: Storage, path: str, names: Sequence[str]) -> pa.Table:
+def _read_columns(storage: Storage, path: str, names: Sequence[str]) -> pa.Table:
     with storage.filesystem.open_input_file(storage.resolve(path)) as source:
         return pq.ParquetFile(source).read(list(names))
 
+
+# -- The task of a batch.
 
 COMPARED = (*CONTENT, *ADJUSTMENT_CONTENT)
 REJECT_COLUMNS = ("seq", "event_id", "first_seq", "time")

@@ -1,9 +1,12 @@
 """Compare by sequence, a range of sequences a task: the stream with bronze, bronze with its parts, and each cost with silver's.
 
-stream            the digest of each message
-bronze            the digest of each message, and the cost in its text, read by another parser than the one that filled silver
-silver            the cost
-the other parts   the sequence alone
+    stream            the digest of each message
+    bronze            the digest of each message, and the cost in its text, read by another parser than the one that filled silver
+    silver            the cost
+    the other parts   the sequence alone
+
+Before the checks stand `Sequences`, by which a check names what it found, and `read_costs`, the
+other parser.
 """
 
 from __future__ import annotations
@@ -30,9 +33,8 @@ from router.lake.reconcile.stream import BRONZE_CHECK, RANGE, Ends, OpenStream, 
 from router.lake.warehouse import DataFile, SequenceSpans
 from router.lake.warehouse.storage import Storage
 
-# -- Sequences that a check names: how many, and the first of them as spans. The tasks find them, the
-# driver puts them together.
-
+# -- Sequences that a check names: how many, and the first of them as spans. The tasks find
+# them, the driver puts them together.
 
 Span = tuple[int, int]
 
@@ -70,20 +72,16 @@ def join_sequences(parts: Iterable[Sequences]) -> Sequences:
     return Sequences(count, tuple(spans[:NAMED]))
 
 
-# -- Read the costs from the text of the bodies again, by other means than those that filled silver:
-# Arrow, and Decimal in doubt.
-#
-# The number is taken from the text with all its digits and rounded half up to nine places: never
-# a float.
-
+# -- Costs, read from the text of the bodies again: by Arrow, and by Decimal in doubt. The
+# number is taken with all its digits and rounded half up to nine places: never a float.
 
 MONEY_TYPE = pa.decimal128(38, 9)
-_EXACT = pa.decimal256(76, 40)
-# At most as many digits and as great an exponent as `_EXACT` holds; Decimal reads any other number.
-_COST = r'"cost"\s*:\s*(?P<cost>-?[0-9]{1,17}(?:\.[0-9]{1,20})?(?:[eE][-+]?1?[0-9])?)\s*[,}]'
-_NINE = Decimal("0.000000001")
-_WIDE = Context(prec=100)
-_TOO_LARGE = Decimal("1e29")
+_EXACT_TYPE = pa.decimal256(76, 40)
+# At most as many digits and as great an exponent as `_EXACT_TYPE` holds; Decimal reads any other number.
+_COST_PATTERN = r'"cost"\s*:\s*(?P<cost>-?[0-9]{1,17}(?:\.[0-9]{1,20})?(?:[eE][-+]?1?[0-9])?)\s*[,}]'
+_NINE_PLACES = Decimal("0.000000001")
+_WIDE_CONTEXT = Context(prec=100)
+_TOO_LARGE_COST = Decimal("1e29")
 
 
 def read_costs(bodies: pa.ChunkedArray) -> pa.Array:
@@ -92,11 +90,11 @@ def read_costs(bodies: pa.ChunkedArray) -> pa.Array:
     A body is parsed as JSON if its text alone does not say it: a second "cost" may be another field's, and a backslash may hide one.
     """
     text = bodies.combine_chunks()
-    found = pc.struct_field(pc.extract_regex(text, _COST), "cost").cast(pa.string()).cast(_EXACT)
+    found = pc.struct_field(pc.extract_regex(text, _COST_PATTERN), "cost").cast(pa.string()).cast(_EXACT_TYPE)
     rounded = pc.round(found, 9, "half_towards_infinity")
     is_plain = pc.and_(pc.equal(pc.count_substring(text, '"cost"'), 1), pc.invert(pc.match_substring(text, "\\")))
-    is_plain = pc.and_(is_plain, pc.fill_null(pc.less(pc.abs(rounded), pa.scalar(_TOO_LARGE, _EXACT)), False))
-    costs = pc.if_else(is_plain, rounded, pa.scalar(None, _EXACT)).cast(MONEY_TYPE)
+    is_plain = pc.and_(is_plain, pc.fill_null(pc.less(pc.abs(rounded), pa.scalar(_TOO_LARGE_COST, _EXACT_TYPE)), False))
+    costs = pc.if_else(is_plain, rounded, pa.scalar(None, _EXACT_TYPE)).cast(MONEY_TYPE)
     if pc.all(is_plain).as_py():
         return costs
     again = [_parse_cost(body) for body in text.filter(pc.invert(is_plain)).to_pylist()]
@@ -108,11 +106,13 @@ def _parse_cost(body: bytes) -> Decimal | None:
     try:
         found = json.loads(body, parse_float=Decimal, parse_int=Decimal)
         cost = found.get("cost") if isinstance(found, dict) else None
-        cost = cost.quantize(_NINE, ROUND_HALF_UP, _WIDE) if isinstance(cost, Decimal) else None
+        cost = cost.quantize(_NINE_PLACES, ROUND_HALF_UP, _WIDE_CONTEXT) if isinstance(cost, Decimal) else None
     except (ValueError, RecursionError, InvalidOperation):
         return None
-    return cost if cost is not None and abs(cost) < _TOO_LARGE else None
+    return cost if cost is not None and abs(cost) < _TOO_LARGE_COST else None
 
+
+# -- The checks.
 
 PARTS = ("silver", "duplicates", "conflicts", "quarantine")
 ROWS_PER_READ = 16_384

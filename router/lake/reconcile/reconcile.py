@@ -1,4 +1,7 @@
-"""Run all the checks, one after the other, over the warehouse as it is when they begin."""
+"""Run all the checks, one after the other, over the warehouse as it is when they begin.
+
+The check of identities stands here itself, the others in modules of their own.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +33,9 @@ if TYPE_CHECKING:
     from router.lake.reconcile.stream import OpenStream
 
 
-# -- Check that silver holds each identity once within its (day, bucket), and that the numbers by
-# which it is deduplicated are the identity's.
-#
-# That an identity stands on two days can only be seen by a look at all of silver: `router usage
-# audit`.
-
+# -- The check of identities: silver holds each one once within its (day, bucket), and the
+# numbers by which it is deduplicated are the identity's. That an identity stands on two days
+# can only be seen by a look at all of silver: `router usage audit`.
 
 IDENTITY_CHECK = "identities in silver"
 
@@ -83,6 +83,9 @@ def _have_own_numbers(rows: pa.Table) -> pa.Array:
         for part in (slice(6, 22), slice(22, None))
     )
     return pc.and_(pc.equal(rows["id_high"], high), pc.equal(rows["id_low"], low))
+
+
+# -- All the checks.
 
 
 def reconcile(

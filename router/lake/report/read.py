@@ -1,6 +1,7 @@
 """Read a report from the warehouse's gold: choose the files, sum them, and turn the sums into lines.
 
-A file holds rows of one day, so files of days outside the query are not opened.
+A file holds rows of one day, so files of days outside the query are not opened. How percentiles are
+read from the histogram of every row stands first.
 """
 
 from __future__ import annotations
@@ -20,18 +21,17 @@ from router.lake.report.partials import DICTIONARIES, PARTIAL_COLUMNS, ReportPar
 from router.lake.tables.arrow import ARROW
 from router.lake.warehouse import DataFile, Warehouse
 
-# -- Compute percentiles from the log histogram of every gold row (γ = 1.02): merged by adding, off
-# by at most 1 %.
+# -- Percentiles from the log histogram of every gold row (γ = 1.02): merged by adding, off by
+# at most 1 %.
 #
-# Bucket i holds latencies above γ^(i-1) and up to γ^i milliseconds, -1 those of 0 (`tables.gold`
-# writes them). A bucket is read as 2γ^i/(γ+1), which is within (γ-1)/(γ+1) = 0.99 % of every
-# latency in it, and is clamped to the smallest and the largest latency of the group, which are
-# known exactly.
-
+# Bucket i holds latencies above γ^(i-1) and up to γ^i milliseconds, -1 those of 0
+# (`tables.gold` writes them). A bucket is read as 2γ^i/(γ+1), which is within (γ-1)/(γ+1) =
+# 0.99 % of every latency in it, and is clamped to the smallest and the largest latency of the
+# group, which are known exactly.
 
 GAMMA = 1.02
-OF_ZERO = -1
-PLACES = 3  # decimals of a percentile
+BUCKET_OF_ZERO = -1
+PERCENTILE_DECIMALS = 3
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -56,14 +56,16 @@ def compute_percentiles(buckets: Integers, counts: Integers, sizes: Integers, sh
 
 def read_buckets(buckets: Integers) -> Floats:
     """Return the latencies that buckets are read as, milliseconds."""
-    values: Floats = np.where(buckets == OF_ZERO, 0.0, 2 * np.power(GAMMA, buckets.astype(np.float64)) / (GAMMA + 1))
+    values: Floats = np.where(buckets == BUCKET_OF_ZERO, 0.0, 2 * np.power(GAMMA, buckets.astype(np.float64)) / (GAMMA + 1))
     return values
 
+
+# -- The report.
 
 TABLE = "gold_day"
 CONCURRENT_DAYS = 4  # days; pyarrow releases the interpreter's lock while it works
 
-PENDING = 8  # parts that are merged at once
+MERGED_PARTS = 8  # parts that are merged at once
 NO_LINES = pa.table({})
 
 Group = tuple[str, ...]
@@ -115,7 +117,7 @@ def make_report(parts: Iterable[ReportPart], by: Group, currency: str | None = N
             pending.append(merge_parts([part], by))
             if "day" in by:
                 finished.append(_finish_part(pending.pop(), by))
-            elif len(pending) >= PENDING:
+            elif len(pending) >= MERGED_PARTS:
                 pending = [merge_parts(pending, by)]
     if totals is None:
         return UsageReport(by, NO_LINES, None, currency)
@@ -152,7 +154,7 @@ def _finish_part(part: ReportPart, by: Group) -> pa.Table:
     found = compute_percentiles(buckets["bucket"].to_numpy().astype(np.int64), buckets["n"].to_numpy(), sizes, PERCENTILES)
     least, most = (sums[name].to_numpy().astype(np.float64) for name in ("latency_min", "latency_max"))
     for name, values in found.items():
-        clamped = np.round(np.clip(np.where(np.isnan(values), least, values), least, most), PLACES)
+        clamped = np.round(np.clip(np.where(np.isnan(values), least, values), least, most), PERCENTILE_DECIMALS)
         sums = sums.append_column(name, pa.array(clamped, from_pandas=True))  # nan, where there is no outcome, is null
     return sums
 

@@ -1,4 +1,7 @@
-"""Messages as Arrow record batches: plain lists of bytes while they arrive, columns once there are enough."""
+"""Messages as Arrow record batches: plain lists of bytes while they arrive, columns once there are enough.
+
+The column of headers stands first, then the batch.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from pyspark.sql.types import BinaryType, LongType, MapType, StringType, StructF
 from router.delivery.wire.frame_parser import parse_head
 from router.lake.source.positions import DeliveryPositions
 
-# -- Parse header blocks into a column of maps.
+# -- Header blocks as a column of maps.
 #
 # Messages of one publisher have the same header names in the same order, so one regular
-# expression, made from the first block, takes the values out of all of them: 0.3 µs a message, a
-# tenth of the cost of parsing each. If any block of a batch differs, each is parsed on its own.
+# expression, made from the first block, takes the values out of all of them: 0.3 µs a message,
+# a tenth of the cost of parsing each. If any block of a batch differs, each is parsed on its
+# own.
 
-
-_VALUE = "[!-~]+(?: [!-~]+)*"  # a value that a parser of headers neither trims nor decodes
+_PLAIN_VALUE = "[!-~]+(?: [!-~]+)*"  # a value that a parser of headers neither trims nor decodes
 
 
 def parse_headers(heads: list[bytes | None], count: int, kind: pa.DataType) -> pa.Array:
@@ -31,7 +34,7 @@ def parse_headers(heads: list[bytes | None], count: int, kind: pa.DataType) -> p
 
 def _parse_uniform(heads: list[bytes | None], kind: pa.DataType) -> pa.Array | None:
     names = list(parse_head(heads[0] or b"") or ())
-    lines = "".join(f"{re.escape(name)}: (?P<v{place}>{_VALUE})\r\n" for place, name in enumerate(names))
+    lines = "".join(f"{re.escape(name)}: (?P<v{place}>{_PLAIN_VALUE})\r\n" for place, name in enumerate(names))
     try:
         texts = pa.array(heads, pa.binary()).cast(pa.string())
         values = pc.extract_regex(texts, pattern=f"^NATS/1\\.0\r\n{lines}\r\n$")
@@ -66,6 +69,8 @@ def _parse_each(heads: list[bytes | None], kind: pa.DataType) -> pa.Array:
     offsets.append(len(names))
     return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(names, pa.string()), pa.array(values, pa.string()), type=kind)
 
+
+# -- The record batch.
 
 MESSAGE_SCHEMA = StructType(
     [

@@ -1,12 +1,14 @@
 """Partial sums: they add up to the same figures over any grouping, in any order. Arrow in, Arrow out; no Spark.
 
-    the figures of `gold_columns`           by addition, least and greatest
+    the figures of `gold_columns`           by addition, least and greatest; which events count in one, their kind says
     histogram {bucket: count}               bucket i holds latencies in (1.02^(i-1), 1.02^i] ms, and -1 holds 0 ms
 
-A percentile read from a bucket's middle, 2 * 1.02^i / 2.02, is off by 1 % at most. Several rows of one window are its
-revisions: each micro-batch with events of the window wrote one. An hour is the sum of its minutes, a day of its hours.
+A percentile read from a bucket's middle, 2 * 1.02^i / 2.02, is off by 1 % at most. Several rows of
+one window are its revisions: each micro-batch with events of the window wrote one. An hour is the
+sum of its minutes, a day of its hours.
 
-Why not in Spark: there a batch's sums cost 25 µs of processor time an event, with two shuffles, and 3 µs here.
+Why not in Spark: there a batch's sums cost 25 µs of processor time an event, with two shuffles, and
+3 µs here.
 """
 
 from __future__ import annotations
@@ -21,24 +23,22 @@ from router.lake.tables.gold_columns import AMOUNTS, FIGURES, FOLDS, GOLD_COLUMN
 from router.lake.tables.gold_tables import GOLD_TABLES, NO_MODEL
 from router.lake.tables.wide import MONEY_TYPE, narrow, widen
 
-# -- What kind an event of silver is, and with it in which figures of gold it counts
-# (`gold_columns`).
+# -- The kind of an event of silver, and with it the figures of gold in which it counts.
 #
 # correlated is false          uncorrelated: its assignment was not known, so nothing proves that it is owed
 # adjustment is "budget"       counts in one budget; no figure of gold
 # adjustment is anything else  an adjustment: money, and no request
 # none of these                an outcome
 
-
 KIND_COLUMNS = ("correlated", "adjustment", "estimated")  # of silver; null in a file that is older
-BUDGET = "budget"
+OF_BUDGET = "budget"
 
 Kinds = dict[EventKind, pa.ChunkedArray]
 
 
 def drop_budget_adjustments(events: pa.Table) -> pa.Table:
     """Return the events that some figure of gold is of."""
-    is_of_budget = pc.fill_null(pc.equal(events["adjustment"], BUDGET), False)
+    is_of_budget = pc.fill_null(pc.equal(events["adjustment"], OF_BUDGET), False)
     return events.filter(pc.invert(is_of_budget)) if pc.any(is_of_budget).as_py() else events
 
 
@@ -68,6 +68,8 @@ def select_figure(events: pa.Table, kinds: Kinds, column: GoldColumn) -> pa.Chun
         return values
     return pc.fill_null(values, 0) if values.null_count < len(values) else None
 
+
+# -- The sums.
 
 GAMMA = 1.02
 GOLD_KEYS = GOLD_TABLES["gold_day"].keys

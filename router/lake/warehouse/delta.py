@@ -1,11 +1,12 @@
-"""One table of the warehouse as a Delta table: its files at a version, and commits that count once.
+"""One table of the warehouse as a Delta table: its files at a version, and commits that count once. Its log is never cut.
 
     look at a fresh snapshot ── has it this batch already? ──> nothing to do
                              └── no ──> commit exactly the next version ── another writer was first ──> look again
 
-A commit is never rebased by the library (no retries): what was looked at is what it builds on. The last sequence of a batch is the
-version of an application transaction (https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers), which
-stands in the same commit as the files.
+A commit is never rebased by the library (no retries): what was looked at is what it builds on. The
+last sequence of a batch is the version of an application transaction
+(https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers), which stands in
+the same commit as the files.
 """
 
 from __future__ import annotations
@@ -25,22 +26,20 @@ from router.core.errors import Conflict
 from router.lake.warehouse.commit import DataFile
 from router.lake.warehouse.storage import Storage
 
-# -- The log of a table is never cut: a seal is read as of a version, for ever, and a version is read
-# by its log.
-#
-# By default delta-rs deletes entries that are older than thirty days after a commit that follows
-# a checkpoint, and so do other tools. A table says that they must not; a table that does not say
-# it yet gets the property before anything but a commit of ours changes it.
+# -- The log of a table is never cut: a seal is read as of a version, for ever, and a version is
+# read by its log. By default delta-rs deletes entries that are older than thirty days after a
+# commit that follows a checkpoint, and so do other tools. A table says that they must not; a
+# table that does not say it yet gets the property before anything but a commit of ours changes
+# it.
 
-
-_NAME = "delta.enableExpiredLogCleanup"
-KEPT_LOG = MappingProxyType({_NAME: "false"})  # properties of a table
+_LOG_CLEANUP = "delta.enableExpiredLogCleanup"
+KEPT_LOG = MappingProxyType({_LOG_CLEANUP: "false"})  # properties of a table
 AFTER_COMMIT = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 
 
 def keep_log(table: DeltaTable) -> None:
     """Say in the table that its log is kept, if it does not say so yet. Raises CommitFailedError if that is refused."""
-    while table.metadata().configuration.get(_NAME) != KEPT_LOG[_NAME]:
+    while table.metadata().configuration.get(_LOG_CLEANUP) != KEPT_LOG[_LOG_CLEANUP]:
         before = table.version()
         try:
             table.alter.set_table_properties(dict(KEPT_LOG), post_commithook_properties=AFTER_COMMIT)
@@ -50,6 +49,8 @@ def keep_log(table: DeltaTable) -> None:
                 raise
         table.update_incremental()
 
+
+# -- The table.
 
 CHECKPOINT_INTERVAL = "20"  # commits
 NO_REBASE = 0  # retries of the library

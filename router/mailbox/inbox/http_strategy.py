@@ -1,7 +1,9 @@
 """Give each delivery to a handler by a call of its own, as many at once as are in flight.
 
-A call may happen more than once: the handler gets the message id, and answers 409 to one
-that it knows (docs/reference/requirements.md#sd-36). In-process handlers do better (`transactional_strategy`).
+A call may happen more than once: the handler gets the message id, and answers 409 to one that it
+knows (docs/reference/requirements.md#sd-36). In-process handlers do better
+(`transactional_strategy`). `UnservedEvents` stands first: it holds what the service does not serve
+now.
 """
 
 from __future__ import annotations
@@ -21,29 +23,28 @@ from router.mailbox.inbox.failure_text import describe_failure
 from router.mailbox.inbox.handling import Blame, HandlerAnswer, HandlerResult, InboxDelivery, InboxUnavailable
 from router.mailbox.ports import current_message
 
-# -- Events that their service does not serve: held and asked about again, while others show whose
-# fault it is.
+# -- Events that their service does not serve: held and asked about again, while others show
+# whose fault it is.
 #
 #     404, 302, 400 …   ──> held, asked again after 1, 2, 4 … times `retry_s`; no delivery is spent
 #         others are served in between       it is this event: a failure, at this delivery and the next ones
 #         none is                            it is the service: held until an operator mends the address, and readiness says so
 #     429               ──> held: a service that throttles says nothing of the event
 #
-# An event that is held takes one of the inbox's slots and delays no other event: a consumer that
-# paused for it would never learn that the others are served.
-
+# An event that is held takes one of the inbox's slots and delays no other event: a consumer
+# that paused for it would never learn that the others are served.
 
 SERVED_SINCE = 10  # so many events served since one was not served first: the service is there
-IN_A_ROW = 3  # answers that serve no event, and it is told as trouble
+UNSERVED_IN_A_ROW = 3  # answers that serve no event, and it is told as trouble
 MAX_REFUSED = 1000  # ids of events that were not served; the oldest is forgotten first
-TIMES = (1, 2, 4, 8, 16, 32)  # the waits, in `retry_s`
+WAITS = (1, 2, 4, 8, 16, 32)  # in `retry_s`
 
 
 class UnservedEvents:
     """Of one inbox. `on_trouble` gets the cause when the service serves no event any more, and None when it serves again."""
 
     def __init__(self, retry_s: float, on_trouble: Callable[[str | None], None]) -> None:
-        self._waits = tuple(times * retry_s for times in TIMES)
+        self._waits = tuple(times * retry_s for times in WAITS)
         self._on_trouble = on_trouble
         self._served = 0
         self._refused: dict[str, int] = {}  # by message id: how many events had been served when it was refused first
@@ -92,9 +93,9 @@ class UnservedEvents:
 
     def _note_unserved(self, answer: HandlerAnswer) -> None:
         self._in_a_row += 1
-        if self._in_a_row == IN_A_ROW:
+        if self._in_a_row == UNSERVED_IN_A_ROW:
             self._back.clear()
-        if self._in_a_row >= IN_A_ROW and self.trouble is None:
+        if self._in_a_row >= UNSERVED_IN_A_ROW and self.trouble is None:
             self.trouble = f"the handler answers {answer.detail}: is inbox.handler.url its address?"
             self._on_trouble(self.trouble)
 
@@ -104,6 +105,8 @@ class UnservedEvents:
             async with asyncio.timeout(seconds):
                 await (self._back.wait() if self.trouble is not None else asyncio.Event().wait())
 
+
+# -- The calls.
 
 Conclude = Callable[[InboxDelivery, HandlerAnswer], Awaitable[None]]
 Hold = Callable[[InboxDelivery, str], Awaitable[None]]  # the cause; a delivery that may not be held is resolved by it

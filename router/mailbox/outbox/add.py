@@ -4,19 +4,21 @@
         await connection.execute("UPDATE orders …")
         await outbox.add(connection, OutboxEvent(outbox.new_id(), "order", "o-17", "order_paid", {"amount": 5}))
 
-A synchronous psycopg connection works alike, without `await`; SQLAlchemy hands over the one inside it (`connections`). With any other
-driver the service inserts the row itself:
+A synchronous psycopg connection works alike, without `await`; SQLAlchemy hands over the one inside
+it (`WAYS`). With any other driver the service inserts the row itself:
 
     INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, payload)
     VALUES ('0198c0de-…', 'order', 'o-17', 'order_paid', '{"amount": 5}')
 
-Time: the database sets `occurred_at` unless the event names one. Clocks differ, so the table accepts an event up to a minute ahead of its
-transaction, and the relay publishes it when its time has come (POL-047-002). The table's CHECK refuses one that is further ahead: `add`
-raises FutureEvent; in a pipeline, where the server answers at the end, the driver raises its own error there. Nothing here depends on a
-count of rows, which a pipeline reports too late.
+Time: the database sets `occurred_at` unless the event names one. Clocks differ, so the table
+accepts an event up to a minute ahead of its transaction, and the relay publishes it when its time
+has come (POL-047-002). The table's CHECK refuses one that is further ahead: `add` raises
+FutureEvent; in a pipeline, where the server answers at the end, the driver raises its own error
+there. Nothing here depends on a count of rows, which a pipeline reports too late.
 
-Order: the database draws a position at the insert, and the relay publishes events of one aggregate by it. A transaction that locks the
-aggregate before it adds is published in the order of the lock (docs/how-to/use-the-mailbox.md#order). `occurred_at` orders nothing.
+Order: the database draws a position at the insert, and the relay publishes events of one aggregate
+by it. A transaction that locks the aggregate before it adds is published in the order of the lock
+(docs/how-to/use-the-mailbox.md#order). `occurred_at` orders nothing.
 """
 
 from __future__ import annotations
@@ -37,8 +39,7 @@ from router.contracts.malformed import Malformed
 from router.mailbox.entities import OutboxEvent, json_text
 from router.mailbox.policies import NOT_FROM_THE_FUTURE, VALID_OUTBOX, FutureEvent, InvalidEntity, check_outbox
 
-# -- The connections that `outbox.add` works with: psycopg's, and classes that behave like them. It
-# refuses others and names the way to do it.
+# -- Connections that `add` refuses, each with the way to do it.
 #
 #     SQLAlchemy          wraps the driver's connection, and hands it over within a transaction
 #     asyncpg, psycopg2   write parameters otherwise: the service inserts the row itself
@@ -46,8 +47,7 @@ from router.mailbox.policies import NOT_FROM_THE_FUTURE, VALID_OUTBOX, FutureEve
 # The class and its bases decide, never a trial: half a statement would end the service's
 # transaction.
 
-
-INSERT: Final = (
+OWN_INSERT: Final = (
     "insert the row by its own SQL: INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, payload) VALUES (…), "
     "id from outbox.new_id()"
 )
@@ -61,8 +61,8 @@ WAYS: Final = {
     ("sqlalchemy", "async_scoped_session"): ASYNC.format("(await session.connection())"),
     ("sqlalchemy", "AsyncConnection"): ASYNC.format("connection"),
     ("sqlalchemy", ""): SYNC.format("connection.connection"),
-    ("asyncpg", ""): INSERT,
-    ("psycopg2", ""): INSERT,
+    ("asyncpg", ""): OWN_INSERT,
+    ("psycopg2", ""): OWN_INSERT,
     ("sqlite3", ""): "the outbox is a table of PostgreSQL",
 }
 
@@ -83,6 +83,8 @@ def _refusal_of(kind: type) -> str | None:
         return f"outbox.add takes a connection of psycopg, not {kind.__name__}"
     return None
 
+
+# -- The event and its row.
 
 CHANNEL: Final = "outbox_events"
 

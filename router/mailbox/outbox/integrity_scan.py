@@ -1,13 +1,15 @@
 """Check that the stream still holds each acknowledged event: read by sequence, newest first, one step now and then.
 
-A killed server reads its blocks again and cuts off what is damaged; `broker_loss` sees that. A server that was stopped in order trusts its
-own index: it still counts a block that rotted meanwhile, reports no hole, and only a reader finds the message missing. So after every
-reconnect this scan reads everything that was acknowledged once, headers only.
+A killed server reads its blocks again and cuts off what is damaged; `broker_loss` sees that. A
+server that was stopped in order trusts its own index: it still counts a block that rotted
+meanwhile, reports no hole, and only a reader finds the message missing. So after every reconnect
+this scan reads everything that was acknowledged once, headers only.
 
-It is a child of its own beside the relay, so that no step delays publishing. A step takes a bounded time (`missing`), then the scan rests
-nine times as long. It logs a failure once for each kind and tries again a minute later. It needs the rights of `broker_loss`, STREAM.INFO
-and STREAM.MSG.GET, and CONSUMER.CREATE, MSG.NEXT and DELETE on the events' stream. A role without them publishes as before, but does not
-see what rotted.
+It is a child of its own beside the relay, so that no step delays publishing. A step takes a bounded
+time (`find_missing`), then the scan rests nine times as long. It logs a failure once for each kind
+and tries again a minute later. It needs the rights of `broker_loss`, STREAM.INFO and
+STREAM.MSG.GET, and CONSUMER.CREATE, MSG.NEXT and DELETE on the events' stream. A role without them
+publishes as before, but does not see what rotted.
 """
 
 from __future__ import annotations
@@ -27,12 +29,11 @@ from router.mailbox.outbox.broker_loss import SELECT_NEWEST, PublishAckRow, Stre
 from router.mailbox.postgres import Database
 from router.process.observability import events, logs
 
-# -- Find outbox events missing from the stream. Reads headers only, at most GAP + 1 messages per
-# event, so other writers cannot slow it down.
+# -- Which events are missing from the stream. At most GAP + 1 messages are read for each event,
+# so other writers cannot slow it down.
 #
 # . 2 3 . 5 6 7 . 9      close together: one reader reads their headers
 # 900 … 17000            far apart: one request each, and one for each event that a reader did not find
-
 
 GAP: Final = 10  # other messages between two neighbours: reading over them is cheaper than a request for each side
 MAX_SINGLE_READS: Final = 20  # fewer events get one request each: a reader costs three requests
@@ -44,7 +45,7 @@ async def find_missing(jetstream: JetStream, snapshot: StreamSnapshot, wanted: M
     """Return the sequences that no longer hold their event. Raises BrokerUnavailable, BrokerRefused."""
     found: set[int] = set()
     for first, last in stretches(wanted):
-        found |= await _read(jetstream, snapshot.name, first, last, wanted)
+        found |= await _read_headers(jetstream, snapshot.name, first, last, wanted)
     odd = [sequence for sequence in wanted if sequence not in found]
     missing = set()
     for start in range(0, len(odd), MAX_CONCURRENT_READS):
@@ -64,7 +65,7 @@ def stretches(sequences: Iterable[int]) -> Sequence[tuple[int, int]]:
     return [(run[0], run[-1]) for run in runs if len(run) >= MAX_SINGLE_READS]
 
 
-async def _read(jetstream: JetStream, stream: str, first: int, last: int, wanted: Mapping[int, UUID]) -> set[int]:
+async def _read_headers(jetstream: JetStream, stream: str, first: int, last: int, wanted: Mapping[int, UUID]) -> set[int]:
     """Return the sequences from `first` to `last` that still hold their event; headers of other messages are dropped."""
     found: set[int] = set()
     async with open_reader(jetstream, stream, first, headers_only=True) as reader:
@@ -77,10 +78,12 @@ async def _read(jetstream: JetStream, stream: str, first: int, last: int, wanted
     return found
 
 
+# -- The scan.
+
 log = logs.logger(__name__)
 
 ACK_ROWS_PER_QUERY: Final = 20  # ack rows in one query
-EVENTS_PER_STEP: Final = 1000  # events checked in one step; a ack row has no more than that
+EVENTS_PER_STEP: Final = 1000  # events checked in one step; an ack row has no more than that
 SHARE: Final = 10  # a step is followed by a rest of nine times as long
 SCAN_RETRY_S: Final = 60.0  # after a failure
 NEWEST_FIRST: Final = (1 << 62, 0)  # above every ack row
@@ -135,7 +138,7 @@ class IntegrityScan:
             await self._sleep((SHARE - 1) * (self._clock() - since) if went_well else SCAN_RETRY_S)
 
     async def step(self) -> None:
-        """Check the next ack rows, MOST events together. Raises BrokerUnavailable, BrokerRefused, DatabaseUnavailable."""
+        """Check the next ack rows, EVENTS_PER_STEP events together. Raises BrokerUnavailable, BrokerRefused, DatabaseUnavailable."""
         cursor = self._cursor  # `restart` may replace it meanwhile
         if not cursor.due and cursor.before is not None:
             await self._find(cursor, cursor.before)
@@ -182,7 +185,7 @@ class IntegrityScan:
 
 
 def _take_first(due: list[PublishAckRow]) -> list[PublishAckRow]:
-    """Return the first ack rows that have MOST events together, and at least one."""
+    """Return the first ack rows that have EVENTS_PER_STEP events together, and at least one."""
     count, events_of_them = 0, 0
     for ack_row in due:
         events_of_them += len(ack_row.sequences)

@@ -9,8 +9,11 @@
 
 Rule: docs/reference/requirements.md#x10.
 
-Several relays may run: each batch takes free partitions, at most `partitions` of eight. With the default of eight, one relay works and
-the others stand by; with 4, two share the work. A relay that dies loses its partitions with its connection.
+Several relays may run: each batch takes free partitions, at most `partitions` of eight. With the
+default of eight, one relay works and the others stand by; with 4, two share the work. A relay that
+dies loses its partitions with its connection.
+
+Each batch begins with `BrokerLossDetector`, which stands first.
 """
 
 from __future__ import annotations
@@ -35,14 +38,12 @@ from router.mailbox.outbox.repository import PARTITIONS, PostgresOutboxAdapter
 from router.mailbox.postgres import Database
 from router.process.observability import events, logs
 
-# -- Decide when to check that the broker still has what it acknowledged; `broker_loss` does the
-# check.
+# -- When to check that the broker still has what it acknowledged; `broker_loss` does the check.
 #
 # it reconnected                     a server that restarted may have lost messages: a quick check, then `integrity_scan` restarts
 # it could not store something       it may be replaced soon
 # its sequences went back            a stream of the same name was created anew while we were connected
 # a minute passed
-
 
 Restore = Callable[[], Awaitable[object]]  # makes the stream if it is missing and we may make it
 
@@ -92,6 +93,8 @@ class BrokerLossDetector:
         self._newest = max(self._newest, report.newest)
 
 
+# -- The relay.
+
 log = logs.logger(__name__)
 
 CAREFUL_ROUND = 100  # rows
@@ -114,7 +117,7 @@ class OutboxPublisher:
         self._is_careful = False  # the last batch was refused: the next one reads row by row, to find a row that the database cannot read
         self.integrity_scan = IntegrityScan(
             database, jetstream, config.stream, self._on_lost
-        )  # a child beside this one; begun by `broker_loss_detector`
+        )  # a child beside this one; begun by `BrokerLossDetector`
         self._loss_detector = BrokerLossDetector(
             database, jetstream, config.stream, every=config.check, restore=restore, on_new_life=self.integrity_scan.restart
         )

@@ -1,4 +1,8 @@
-"""`router topology`: compare the declared streams and consumers with those of a server."""
+"""`router topology`: compare the declared streams and consumers with those of a server, and make them so.
+
+source, promote                 the streams of a second place: taken in, or made this place's own
+plan, apply, mirror, export     what is declared
+"""
 
 from __future__ import annotations
 
@@ -21,9 +25,7 @@ if TYPE_CHECKING:
     from router.delivery.wire.topology import ConsumerSpec, Difference, Topology
 
 
-# -- `router topology mirror`, `source` and `promote`: streams of another account or another
-# JetStream domain.
-
+# -- A second place: the streams of another account or another JetStream domain.
 
 Domain = Annotated[
     str | None, typer.Option("--domain", metavar="NAME", help="Every stream and bucket of a router in this JetStream domain.")
@@ -141,6 +143,8 @@ async def _declare_worker(settings: Settings, jetstream: JetStream, durable: str
     return replace(worker_durable(stream, durable, subject=settings.assignment.subjects[0]), metadata=note)
 
 
+# -- What is declared.
+
 Workers = Annotated[
     list[str] | None, typer.Option("--worker", metavar="DURABLE", help="Also a durable that workers share; may be given again.")
 ]
@@ -168,7 +172,7 @@ async def plan(session: CommandSession, worker: Workers = None) -> int:
     """
     from router.delivery.wire.topology import compare
 
-    differences = await compare(await session.open_jetstream(), _declare(session.settings, worker or ()))
+    differences = await compare(await session.open_jetstream(), _declare_with_workers(session.settings, worker or ()))
     columns = ("", "name", "state", "declared / on the server")
     session.emit(differences, columns, lambda one: (one.kind, one.name, one.state, _format_changes(one)), empty="all is as declared")
     return exit_codes.NO if differences else exit_codes.OK
@@ -186,7 +190,7 @@ async def apply(session: CommandSession, worker: Workers = None, monitor: Monito
 
     Example:  router topology apply --monitor http://n1:8222 --monitor http://n2:8222    router topology apply --worker caf-worker
     """
-    wanted = _declare(session.settings, worker or ())
+    wanted = _declare_with_workers(session.settings, worker or ())
     if not overcommit and (shortage := await _find_shortage(session, wanted, monitor or session.settings.nats.monitor)) is not None:
         return exit_codes.refuse(shortage)
     await _bring_about(session, wanted, "all was as declared", audited_as="topology apply")
@@ -287,7 +291,7 @@ async def _tell(session: CommandSession, done: Sequence[Difference], otherwise: 
         await record_topology(session, audited_as, [f"{one.kind} {one.name}" for one in done])
 
 
-def _declare(settings: Settings, workers: Sequence[str]) -> Topology:
+def _declare_with_workers(settings: Settings, workers: Sequence[str]) -> Topology:
     """Return the topology that the router declares, with the durables of these workers."""
     from router.delivery.wire.topology import Topology
     from router.sdk.worker import worker_durable

@@ -1,4 +1,12 @@
-"""The checks, in the order in which an operator asks. Pure: the same facts give the same findings."""
+"""The checks of the doctor. Pure: the same facts give the same findings.
+
+    partitions       has each partition of the decide subject a router, and another that takes over?
+    backlog          are the messages consumed, and can a stream drop some of them before they are?
+    all others       the server, the topology, the streams, dead letters, the header contract
+
+`CHECKS` at the end names all of them, with those of other modules, in the order in which an
+operator asks.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +19,8 @@ from router.operate.doctor.facts import ConsumerFacts, Facts, PartitionFacts, St
 from router.operate.doctor.finding import Finding, fail, ok, share, span, warn
 from router.operate.doctor.storage import account_limits, storage
 
-# -- Has each partition of the decide subject a router, and another that takes it when the first one
-# dies?
-
+# -- Partitions of the decide subject: each has a router, and another that takes it when the
+# first one dies.
 
 LEASES_MISSED = 2  # a lease older than so many of its spans is not renewed
 STANDBY_S = 45.0  # a standby says every 15 s that it is there
@@ -21,10 +28,10 @@ STANDBY_S = 45.0  # a standby says every 15 s that it is there
 
 def partitions(facts: Facts) -> Iterator[Finding]:
     for partition in facts.partitions:
-        yield _examine(partition, facts.lease)
+        yield _examine_partition(partition, facts.lease)
 
 
-def _examine(partition: PartitionFacts, lease_s: float) -> Finding:
+def _examine_partition(partition: PartitionFacts, lease_s: float) -> Finding:
     check, name = f"partition {partition.name}", partition.name
     is_renewed = partition.lease_age is not None and partition.lease_age < LEASES_MISSED * lease_s
     if not is_renewed and not partition.waiting_pulls:
@@ -50,15 +57,14 @@ def _last_holder(partition: PartitionFacts) -> str:
     return f"; {partition.holder} renewed its lease {span(partition.lease_age)} ago"
 
 
-# -- Are the messages consumed, and can a stream drop some of them before they are?
+# -- The backlog of each consumer, and its distance.
 #
 # A stream with an age limit, or one that discards old messages when it is full, drops messages
 # whether or not they were consumed. The distance is how far the oldest unacknowledged message
 # still is from that edge.
 
-
-SLOW_S = 10.0
-STUCK_S = 60.0
+SLOW_AGE_S = 10.0
+STUCK_AGE_S = 60.0
 HALF_WAY = 0.5
 AT_THE_EDGE = 0.9
 
@@ -88,9 +94,9 @@ def _lag(consumer: ConsumerFacts, now: float) -> Finding:
         return fail(check, f"{found}: no process pulls", "start a router: `router serve`; if one runs, look at its /readyz")
     if consumer.waiting_pulls == 0 and not consumer.unacknowledged:
         return warn(check, f"{found}: no process pulls", "start a router: `router serve`")
-    if age is not None and age > STUCK_S:
+    if age is not None and age > STUCK_AGE_S:
         return fail(check, found, "look at /readyz and the logs for what holds up the consumer; then add routers")
-    if age is not None and age > SLOW_S:
+    if age is not None and age > SLOW_AGE_S:
         return warn(check, found, "add routers, or look for messages that are retried")
     return ok(check, found)
 
@@ -131,6 +137,8 @@ def _age(consumer: ConsumerFacts, now: float) -> float | None:
     return max(0.0, now - consumer.oldest_at) if consumer.oldest_at is not None else None
 
 
+# -- All others.
+
 _TURN_ON = "add `jetstream {}` to the server's configuration, or enable the account"
 OLDEST_SERVER = (2, 11, 0)
 LONGEST_SILENCE_S = 10.0  # of another place, which gives a sign every second
@@ -139,7 +147,7 @@ Check = Callable[[Facts], Iterator[Finding]]
 
 def examine(facts: Facts) -> list[Finding]:
     """All findings; without JetStream, or without a quorum, only those of the first checks."""
-    checks = CHECKS if facts.server.has_jetstream and facts.server.has_quorum else FIRST
+    checks = CHECKS if facts.server.has_jetstream and facts.server.has_quorum else FIRST_CHECKS
     return [finding for check in checks for finding in check(facts)]
 
 
@@ -283,9 +291,9 @@ def _window(stream: StreamFacts) -> float:
     return min(spec.duplicate_window, spec.max_age) if spec.max_age else spec.duplicate_window
 
 
-FIRST: tuple[Check, ...] = (server_version, jetstream_on, quorum)
+FIRST_CHECKS: tuple[Check, ...] = (server_version, jetstream_on, quorum)
 CHECKS: tuple[Check, ...] = (
-    *FIRST,
+    *FIRST_CHECKS,
     permissions,
     payload_limit,
     sync_mode,

@@ -1,4 +1,8 @@
-"""Reads the facts from a server. Read-only: it creates and changes nothing, and pulls no message from a consumer."""
+"""Reads the facts from a server. Read-only: it creates and changes nothing, and pulls no message from a consumer.
+
+`read_servers` stands first: the facts of a server itself. `collect` reads them, and those of the
+account, its streams and its consumers.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +38,9 @@ from router.operate.doctor.facts import (
     ViolationFacts,
 )
 
-# -- What only a server itself tells, by its monitoring port or to the system account: how often it
-# flushes, and what its disk holds.
-#
-# An ordinary account sees its own streams and limits, and no server's.
-
+# -- What only a server itself tells, by its monitoring port or to the system account: how often
+# it flushes, and what its disk holds. An ordinary account sees its own streams and limits, and
+# no server's.
 
 MONITOR_TIMEOUT_S = 2.0
 
@@ -128,6 +130,8 @@ def read_group(cluster: Json | None) -> RaftGroup | None:
     )
     return RaftGroup(cluster.get("leader", ""), tuple(followers))
 
+
+# -- All facts.
 
 T = TypeVar("T")
 EARLIER_BUCKETS = ("ROUTER_STARTS",)  # of versions before this one

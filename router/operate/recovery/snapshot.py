@@ -3,9 +3,10 @@
     STREAM.SNAPSHOT ──> chunks on our inbox ──> we answer each one, then the server sends more ──> an empty one: that was all
     STREAM.RESTORE  ──> a subject ──> each chunk is a request to it ──> an empty one: the server makes the stream
 
-A snapshot holds the messages, the configuration, and the durables with what they have acked. It is a tar archive, compressed with S2,
-which only the server reads. The server compares each message with its checksum before it answers, and answers the end of a restore when
-it has made the stream: both take as long as the stream is large (`waiting`).
+A snapshot holds the messages, the configuration, and the durables with what they have acked. It is
+a tar archive, compressed with S2, which only the server reads. The server compares each message
+with its checksum before it answers, and answers the end of a restore when it has made the stream:
+both take as long as the stream is large (`wait_for_work`).
 """
 
 from __future__ import annotations
@@ -23,12 +24,9 @@ from router.delivery.wire.api import JetStream, Json
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.frame_parser import Headers
 
-# -- Waiting for an answer that comes only when the server has done its work: it has checked a
-# stream's messages, or made the stream.
-#
-# That takes as long as the stream is large, so a time that is good for other requests says
-# nothing. The answer is lost when the connection is: its pings end it when the server is silent.
-
+# -- The wait for an answer that comes only when the server has done its work. A time that is
+# good for other requests says nothing here. The answer is lost when the connection is, and the
+# connection's own pings end it when the server is silent.
 
 WORK_S = 3600.0  # 700 GB at 200 MB a second; what takes longer was lost: the stream's leader died, and our connection is to another server
 LOOK_S = 1.0
@@ -47,6 +45,8 @@ async def wait_for_work(connection: Connection, what: str, request: Coroutine[An
     finally:
         asking.cancel()
 
+
+# -- The snapshot.
 
 CHUNK_BYTES = 128 * 1024
 SILENCE_S = 30.0  # a server that sends or answers nothing for so long has given up

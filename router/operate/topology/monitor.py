@@ -1,13 +1,14 @@
 """Compares streams and consumers on the server with the declared topology, and measures how far behind the consumers are.
 
-ensure          at the start: create, compare or trust, as the setting `topology` says
-create_again    a consumer was deleted: create it, unless an operator does
-compare_again   a consumer found its durable, which may have been missing
-run             a child of the tree: every 5 s values for the gauges, and whether there is a quorum; every 30 s a comparison, sooner where
-                something is missing, and that is made where `topology` is create
-check           for readiness
+    ensure          at the start: create, compare or trust, as the setting `topology` says
+    create_again    a consumer was deleted: create it, unless an operator does
+    compare_again   a consumer found its durable, which may have been missing
+    run             a child of the tree: every 5 s values for the gauges, and whether there is a quorum; every 30 s a comparison, sooner
+                    where something is missing, and that is made where `topology` is create
+    check           for readiness
 
-Of several instances one asks the server, and all hear the answer (`delivery.shared_info`).
+Of several instances one asks the server, and all hear the answer (`delivery.wire.shared_info`).
+`UnreadDrops`, which stands first, counts what a stream dropped before its durable received it.
 """
 
 from __future__ import annotations
@@ -30,21 +31,19 @@ from router.delivery.wire.topology import ConsumerSpec, Difference, Topology
 from router.operate.alerts import Alerts
 from router.process.observability import LogRateLimit, Metrics, ReadinessCheck, events, logs
 
-# -- Counts the messages that a stream dropped before its durable received them.
-#
-# A stream that discards old messages reports none of them, and its durable goes on at the next
-# message that exists. Only a gap shows: the position of the durable rises by more than its
-# deliveries.
+# -- Messages that a stream dropped before its durable received them. A stream that discards old
+# messages reports none of them, and its durable goes on at the next message that exists. Only a
+# gap shows: the position of the durable rises by more than its deliveries.
 #
 #     place     the stream position of the durable, or the sequence before the first message of the stream, if that is higher
 #     given     the deliveries of the durable
 #     place - given    rises by one with each message dropped unread, and falls with each redelivery
 #
-# So the count may be too low during redeliveries, and is never too high. All instances count the
-# same. A new leader of the durable may not know of the last deliveries of the one before, so of
-# its first figures only what lies beyond its position counts; and it may hear their acks later,
-# which raise its position without a delivery, so no more counts than the stream has lost at its
-# begin since the last look.
+# So the count may be too low during redeliveries, and is never too high. All instances count
+# the same. A new leader of the durable may not know of the last deliveries of the one before:
+# of its first figures only what lies beyond its position counts. It may also hear their acks
+# later, which raise its position without a delivery: no more counts than the stream has lost at
+# its begin since the last look.
 
 
 class SeenDurable(NamedTuple):
@@ -79,6 +78,8 @@ class UnreadDrops:
             return max(0, place - max(passed, counted))
         return max(0, min(place - given - before.ahead, gone - before.counted))
 
+
+# -- The monitor.
 
 log = logs.logger(__name__)
 

@@ -1,4 +1,9 @@
-"""What a process does about violations of the header contract: it counts, stores and alerts, in one background task."""
+"""What a process does about violations of the header contract: it counts, stores and alerts, in one background task.
+
+InboxPrefixes       which role asked, by the prefix of its inbox
+ViolationAlerts     an alert where many messages break the contract on one subject
+ViolationRecorder   what handlers and listeners call
+"""
 
 from __future__ import annotations
 
@@ -29,15 +34,14 @@ from router.operate.violations.violations import Violations
 from router.operate.violations.windows import BrokenContract
 from router.process.observability import Metrics
 
-# -- The prefix of a requester's inbox: which role asked, never the tokens by which its answers are
-# addressed.
+# -- The prefix of a requester's inbox: which role asked, never the tokens by which its answers
+# are addressed.
 #
 #     _INBOX.x7Gk….1                    _INBOX                 every client's, where no role has a prefix of its own
 #     _INBOX_gateway.one.x7Gk….1        _INBOX_gateway.one     the gateway `one` (deploy/nats/accounts.conf)
 #
 # An address is chosen by a client, so nothing of it is taken but a name of letters and digits
 # between a configured prefix and the 22 random characters that NATS' clients put behind it.
-
 
 _ROLE = re.compile(r"([a-z0-9][a-z0-9_-]{0,31})\.[A-Za-z0-9]{22}(?:\.|$)")
 
@@ -59,18 +63,14 @@ class InboxPrefixes:
         return prefix[:-1] if role is None else prefix + role[1]
 
 
-# -- Raises an alert when many messages break the header contract on one subject, counted over all
-# instances.
-#
-# Every instance hears the events of all instances (`events`) and counts the messages that they
-# stand for. All of them see the same events, so all of them find the same one that crosses the
-# limit: the instance that published it raises the alert, and none raises another one of that
-# subject for a while.
-
+# -- The alert, counted over all instances: every instance hears the events of all instances
+# (`events`) and counts the messages that they stand for. So all of them find the same event
+# that crosses the limit: the instance that published it raises the alert, and none raises
+# another one of that subject for a while.
 
 MESSAGES_LIMIT = 10  # messages on one subject within the window
 WINDOW_S = 60.0
-MAX_SUBJECTS = 1_000
+MAX_ALERT_SUBJECTS = 1_000
 
 
 class ViolationAlerts:
@@ -103,7 +103,7 @@ class ViolationAlerts:
         """Another violation of a message that was counted before has no messages."""
         if not event.messages:
             return
-        if len(self._recent) >= MAX_SUBJECTS and event.subject not in self._recent:
+        if len(self._recent) >= MAX_ALERT_SUBJECTS and event.subject not in self._recent:
             self._recent.clear()
             self._quiet_until.clear()
         recent, now = self._recent[event.subject], self._clock()
@@ -140,7 +140,9 @@ def _build_alert(subject: str, found: list[ViolationEvent]) -> Alert:
     )
 
 
-LOOK_EVERY_S = 30.0
+# -- The recorder.
+
+LIVE_COPIES_EVERY_S = 30.0
 FindRequester = Callable[[Message], str | None]  # the inbox that waits for the answer, where the listener heard it
 
 
@@ -225,5 +227,5 @@ class ViolationRecorder:
             tasks.create_task(self._alerts.run(jetstream.connection))
             tasks.create_task(self.refused.run(jetstream.connection))
             while True:
-                await asyncio.sleep(LOOK_EVERY_S)
+                await asyncio.sleep(LIVE_COPIES_EVERY_S)
                 self.violations.count_live_copies()

@@ -1,4 +1,8 @@
-"""`router policy lint` and `try`: check documents, and try a candidate; no policy of a router changes."""
+"""`router policy lint` and `try`: no policy of a router changes.
+
+lint     check documents before a router reads them; no server is asked
+try      what a candidate would decide, and what it would change; what `PolicyTrial` found is printed first
+"""
 
 from __future__ import annotations
 
@@ -22,12 +26,11 @@ if TYPE_CHECKING:
     from router.policies.model import ParsedPolicy, Policy
 
 
-# -- `router policy lint`: check documents before a router reads them. No server is asked.
-
+# -- `router policy lint`.
 
 Remark = tuple[str, str, str, str]  # file, severity, path inside the document, message
-COLUMNS = ("file", "", "where", "what")
-FIELDS = ("file", "severity", "path", "message")
+LINT_COLUMNS = ("file", "", "where", "what")
+LINT_FIELDS = ("file", "severity", "path", "message")
 
 
 @command(skip_settings)
@@ -43,7 +46,9 @@ def lint(
     if not documents:  # a wrong path far more often than a wish to check nothing
         raise typer.BadParameter(f"{path}: there is no policy in it", param_hint="FILE|DIR")
     remarks = [remark for file, name in documents for remark in _check_document(file, name)]
-    session.emit(remarks, COLUMNS, tuple, lambda remark: dict(zip(FIELDS, remark, strict=True)), empty="nothing to say against it")
+    session.emit(
+        remarks, LINT_COLUMNS, tuple, lambda remark: dict(zip(LINT_FIELDS, remark, strict=True)), empty="nothing to say against it"
+    )
     return exit_codes.NO if any(severity == "error" for _, severity, _, _ in remarks) else exit_codes.OK
 
 
@@ -76,9 +81,7 @@ def _check_document(file: Path, name: str) -> Iterator[Remark]:
         yield name, finding.severity, finding.path, finding.message
 
 
-# -- Show what a candidate policy would change (`services.policy_trial`), for people and for
-# programs.
-
+# -- What a candidate would change, for people and for programs.
 
 CHANGES = ("decided", "tenant", "request", "before", "after")
 PAIRS = ("before", "after", "requests")
@@ -88,7 +91,7 @@ UNCERTAINTIES = ("request", "why it cannot be compared")
 
 def print_trial(found: PolicyTrial) -> None:
     if found.changed:
-        print_table(CHANGES, map(_row, found.changed))
+        print_table(CHANGES, map(_build_change_row, found.changed))
         print_table(PAIRS, ((before, after, count) for (before, after), count in found.pairs.items()))
     print_table(SHARES, ((one.provider, f"{one.before:.1%}", f"{one.after:.1%}") for one in found.shares))
     if all(found.expected.get(side) for side in SIDES):
@@ -108,12 +111,14 @@ def list_trial_fields(found: PolicyTrial) -> dict[str, object]:
     return {**{name: getattr(found, name) for name in found.__struct_fields__}, "shares": shares, "pairs": pairs}
 
 
-def _row(one: Compared) -> tuple[object, ...]:
+def _build_change_row(one: Compared) -> tuple[object, ...]:
     from datetime import UTC, datetime
 
     at = datetime.fromtimestamp(one["at_ms"] / 1000, UTC).isoformat(timespec="seconds")
     return at, one["tenant_id"], one["request_id"], describe_choice(one["before"]), describe_choice(one["after"])
 
+
+# -- `router policy try`.
 
 TRY_SERVICE = "try_policy"
 MAX_CASES = 1000

@@ -1,4 +1,8 @@
-"""`router policy put`, `rollback`, `delete`, `sync`: each writes one more version, and only over a version that the caller has seen."""
+"""`router policy sync`, `put`, `rollback`, `delete`: each writes one more version, and only over a version that the caller has seen.
+
+sync                      make the server's policies equal to a directory under version control
+put, rollback, delete     one policy
+"""
 
 from __future__ import annotations
 
@@ -20,10 +24,9 @@ if TYPE_CHECKING:
     from router.policies.sync import PolicySyncStep
 
 
-# -- `router policy sync DIR`: make the server's policies equal to a directory under version control.
+# -- `router policy sync`.
 
-
-COLUMNS = ("", "tenant", "policy", "now", "what changes")
+SYNC_COLUMNS = ("", "tenant", "policy", "now", "what changes")
 
 
 @command()
@@ -47,10 +50,10 @@ async def sync(
     if files.mistakes or not files.policies:
         # An empty directory is a wrong path far more often than the wish to delete everything.
         empty = f"{directory}: there is no policy in it; to have none, delete them one by one"
-        return _refuse([*map(str, files.mistakes)] or [empty], files.mistakes, session.as_json)
+        return _refuse_directory([*map(str, files.mistakes)] or [empty], files.mistakes, session.as_json)
     policies = await open_audited_store(session)
     steps = plan(files.policies, await policies.store.list())
-    session.emit(steps, COLUMNS, _build_row, _list_fields, empty="nothing to do: all is equal")
+    session.emit(steps, SYNC_COLUMNS, _build_step_row, _list_step_fields, empty="nothing to do: all is equal")
     if dry_run:
         return exit_codes.NO if steps else exit_codes.OK
     done = 0
@@ -64,7 +67,7 @@ async def sync(
     return exit_codes.OK
 
 
-def _refuse(lines: list[str], mistakes: Sequence[Mistake], as_json: bool) -> int:
+def _refuse_directory(lines: list[str], mistakes: Sequence[Mistake], as_json: bool) -> int:
     if as_json:
         print_json({"ok": False, "errors": [{"file": one.path, "path": one.where, "message": one.message} for one in mistakes]})
     for line in lines:
@@ -72,15 +75,17 @@ def _refuse(lines: list[str], mistakes: Sequence[Mistake], as_json: bool) -> int
     return exit_codes.NO
 
 
-def _list_fields(step: PolicySyncStep) -> dict[str, object]:
+def _list_step_fields(step: PolicySyncStep) -> dict[str, object]:
     tenant, name = step.key
     fields = {"action": step.action, "tenant": tenant, "policy": name, "replaces": step.replaces}
     return {key: value for key, value in fields.items() if value is not None} | {"changes": [one.path for one in step.changes]}
 
 
-def _build_row(step: PolicySyncStep) -> tuple[object, ...]:
+def _build_step_row(step: PolicySyncStep) -> tuple[object, ...]:
     return (step.action, *step.key, step.replaces, ", ".join(one.path for one in step.changes))
 
+
+# -- `router policy put`, `rollback` and `delete`.
 
 Replaces = Annotated[int | None, typer.Option("--replaces", metavar="VERSION", help="The version that you saw and replace.", min=1)]
 

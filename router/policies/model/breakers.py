@@ -5,9 +5,12 @@
                    ── on_decision ──> a probe's permit, until the assignment's deadline
     other routers  ── apply_remote ──> an opening or a closing is applied here
 
-Each instance counts for itself. A result names no permit, and may reach another instance than the one that decided. So while a
-breaker is half open, every outcome counts whose work began after the opening (the result's latency tells), and it frees the
-oldest probe. The latency leaves out the wait for a worker; that wait ends with the longest deadline, which is the default timeout.
+Each instance counts for itself. A result names no permit, and may reach another instance than the
+one that decided. So while a breaker is half open, every outcome counts whose work began after the
+opening (the result's latency tells), and it frees the oldest probe. The latency leaves out the wait
+for a worker; that wait ends with the longest deadline, which is the default timeout.
+
+`ProviderRules`, which stands first, says by which policy's rules a breaker works.
 """
 
 from __future__ import annotations
@@ -30,12 +33,11 @@ from router.policies.model.policy import SHARED, Policy, list_arms
 
 # -- The rules of a provider's breaker (docs/reference/extensions.md#provider-breaker).
 #
-# A breaker belongs to a tenant and a provider, not to a policy. So of several policies one gives
-# the rules: the tenant's own before a shared one; among these the one that opens after the fewest
-# failures, then the one with the longest timeout, then the first by name. Without a policy that
-# has a breaker there is none. Where there is one, every policy of the tenant respects it: a
-# provider that is down is down for all of them.
-
+# A breaker belongs to a tenant and a provider, not to a policy. So of several policies one
+# gives the rules: the tenant's own before a shared one; among these the one that opens after
+# the fewest failures, then the one with the longest timeout, then the first by name. Every
+# policy of the tenant respects the breaker, also one that has none: a provider that is down is
+# down for all.
 
 Pair = tuple[str, str]  # tenant (or `_shared`), provider
 
@@ -100,6 +102,8 @@ def _rules_of(breaker: BreakerConfig) -> BreakerRules:
         latency_threshold_ms=breaker.latency_threshold_ms,
     )
 
+
+# -- The breakers.
 
 MAX_WORK_MS = deadline_ms(inf)  # a worker works no longer than this, whatever latency it reports
 

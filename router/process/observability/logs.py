@@ -1,14 +1,17 @@
 """Logs: one JSON object a line on standard error (or text for people), with secrets and logins masked.
 
-Logging never raises and never waits: lines that cannot be written are counted, and told when there is room again (`log_sink`).
+Logging never raises and never waits: lines that cannot be written are counted, and told when there
+is room again (`log_sink`).
 
-A line is bounded: long texts are cut, long lists keep their first items, and a line that is still too long keeps only texts and numbers.
+A line is bounded: long texts are cut, long lists keep their first items, and a line that is still
+too long keeps only texts and numbers.
 
     log = logs.logger(__name__)
     log.info(events.LETTER_STORED, subject=…, reason=…)
 
-The level is checked before a line is built. In a program that imports the router and never calls `configure`, the lines go to
-`logging` (`library`), however it uses structlog. Lines of other libraries (uvicorn, asyncio) get the same form.
+The level is checked before a line is built. In a program that imports the router and never calls
+`configure`, the lines go to `logging` (`LibraryLogger`), however it uses structlog. Lines of other
+libraries (uvicorn, asyncio) get the same form.
 """
 
 from __future__ import annotations
@@ -31,18 +34,16 @@ from router.core.masking import hide_logins, mask_secrets, printable, shorten, t
 from router.process.observability import events
 from router.process.observability.log_sink import LogSink
 
-# -- Log lines in a program that imports the router and never calls `configure`: they go to Python's
-# `logging`.
+# -- Lines in a program that never calls `configure`: they go to Python's `logging`.
 #
 #     logging.getLogger("router")      the parent of all loggers here; the program configures it, else Python writes warnings to stderr
 #
-# A line is text: the event, then `name=value`. The traceback is formatted here as text, because a
-# handler of the program could print the values of local variables, and with them payloads.
-
+# A line is text: the event, then `name=value`. The traceback is formatted here as text, because
+# a handler of the program could print the values of local variables, and with them payloads.
 
 MAX_TRACEBACK = 8192  # characters
 MAX_LINE = 65_536  # characters, the traceback included
-_CALLER = 3  # stack frames between `logging` and the line that logs
+_FRAMES_TO_CALLER = 3  # stack frames between `logging` and the line that logs
 
 
 class LibraryLogger:
@@ -68,7 +69,7 @@ class LibraryLogger:
 
     def _write(self, level: int, event: str, facts: Mapping[str, object]) -> None:
         if self._logger.isEnabledFor(level):
-            self._logger.log(level, render(event, facts), stacklevel=_CALLER)
+            self._logger.log(level, render(event, facts), stacklevel=_FRAMES_TO_CALLER)
 
 
 def render(event: str, facts: Mapping[str, object]) -> str:
@@ -94,6 +95,8 @@ def _traceback(exc_info: object) -> list[str]:
     return [shorten("".join(lines).rstrip("\n"), MAX_TRACEBACK)]
 
 
+# -- Lines as `configure` sets them up.
+
 LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -103,7 +106,7 @@ LEVELS = {
 }
 
 
-_SHORT = 1024  # characters of each text in a line that would be too long
+_SHORT_TEXT = 1024  # characters of each text in a line that would be too long
 
 
 def logger(name: str) -> FilteringBoundLogger:
@@ -226,7 +229,7 @@ def _render_json(_logger: object, _method: str, event: Mapping[str, Any]) -> str
     line = _as_json(event)
     if len(line) <= MAX_LINE:
         return line
-    short = {key: shorten(value, _SHORT) if isinstance(value, str) else value for key, value in event.items()}
+    short = {key: shorten(value, _SHORT_TEXT) if isinstance(value, str) else value for key, value in event.items()}
     return _as_json({key: value for key, value in short.items() if isinstance(value, str | int | float | None)})
 
 

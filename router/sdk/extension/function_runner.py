@@ -4,7 +4,8 @@
     any other exception         500, logged here with its traceback; the caller learns that it failed, never why
     the deadline passes         504: no caller waits any more, so an async function is cancelled
 
-Does not know NATS; `router extension try` runs the very same.
+Does not know NATS; `router extension try` runs the very same. Each request has a span, where the
+process traces.
 """
 
 from __future__ import annotations
@@ -30,15 +31,12 @@ from router.sdk.extension.results import Refused, RequestFailed
 from router.sdk.failures import ProviderFailed, RateLimited, RequestRefused
 from router.sdk.threads import DaemonThreads
 
-# -- A span for each request, if the author's process has set up OpenTelemetry before it serves; else
-# nothing, at no cost.
+# -- The span of a request, if the author's process has set up OpenTelemetry before it serves;
+# else nothing, at no cost. The caller's `traceparent` is the parent. A span holds neither the
+# request nor the exception; of an error, its code.
 #
 # Streams have none: a span must be left in the context in which it was entered, and a generator
 # may leave it in another.
-#
-# The caller's `traceparent` is the parent. A span holds neither the request nor the exception; of
-# an error, its code.
-
 
 NO_SPAN: AbstractContextManager[None] = contextlib.nullcontext()
 
@@ -67,6 +65,8 @@ def build_tracer(extension: Extension) -> Traced:
 
     return span
 
+
+# -- The request.
 
 log = logs.logger(__name__)
 _END = object()

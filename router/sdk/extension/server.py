@@ -4,7 +4,8 @@
     drain      unsubscribe, so that requests go to other instances; finish what is here; answer the rest with 503
     end        flush everything, and close the connection
 
-It waits for an unavailable broker, and subscribes again when it is back.
+It waits for an unavailable broker, and subscribes again when it is back. How an extension looks as
+a service of nats.micro stands first.
 """
 
 from __future__ import annotations
@@ -37,9 +38,8 @@ if TYPE_CHECKING:
     from router.config import NatsConfig
 
 
-# -- An extension as a service of nats.micro: its name, its subjects, the shapes of its requests and
-# responses.
-
+# -- An extension as a service of nats.micro: its name, its subjects, the shapes of its requests
+# and responses.
 
 _NUMBERED = re.compile(r"v?(\d{1,9})")
 _ASKS = "{trace_id, tenant_id, payload{message_id, message_type, payload, metadata}, metadata, config}"
@@ -92,6 +92,8 @@ def _semantic(version: str) -> str:
 def _first_line(text: str | None) -> str:
     return (text or "").strip().partition("\n")[0]
 
+
+# -- The server.
 
 ALONE: Mapping[str, int] = {}
 

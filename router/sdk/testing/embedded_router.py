@@ -1,9 +1,11 @@
 """A nats-server, a router on it, and what a test does with them, from plain functions.
 
-decide                                    ask
-serve_extensions, start_worker            what it calls, and what does the work
-read_dead_letters, read_usage             what is stored
-wait_for_dead_letters, wait_for_usage     the same, once there are as many: a result is metered shortly after it came
+    decide                                    ask
+    serve_extensions, start_worker            what it calls, and what does the work
+    read_dead_letters, read_usage             what is stored
+    wait_for_dead_letters, wait_for_usage     the same, once there are as many: a result is metered shortly after it came
+
+All of it runs in an event loop in a thread of its own, so that tests need no plugin for async ones.
 """
 
 from __future__ import annotations
@@ -33,9 +35,7 @@ from router.sdk.step import Handler
 from router.sdk.worker import Worker
 from router.serve.assembly import Ready, RouterService
 
-# -- An event loop in a thread of its own, so that tests are plain functions and need no plugin for
-# async ones.
-
+# -- The event loop in its thread.
 
 T = TypeVar("T")
 
@@ -62,6 +62,8 @@ class BackgroundLoop:
         self._thread.join()
         self._loop.close()
 
+
+# -- The router of a test.
 
 READY_WITHIN_S = 60.0  # of a busy machine
 SEEN_WITHIN_S = 30.0

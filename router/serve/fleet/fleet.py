@@ -2,6 +2,7 @@
 
 start    a process for every slot; ready once all of them answer requests
 ready    as long as the current process of each slot is; a rolling restart keeps it ready
+reload   on SIGHUP the settings are read again, and the process of one slot after the other is replaced
 end      all processes drain at once, each within its own deadlines; the port closes last
 """
 
@@ -20,14 +21,12 @@ from router.serve.fleet.merge_snapshots import merge_snapshots
 from router.serve.fleet.process import stop_timeout_s
 from router.serve.fleet.process_slot import ProcessSlot
 
-# -- A rolling restart (SIGHUP): reads the settings again, then replaces the process of one slot
-# after the other.
+# -- The reload, a rolling restart.
 #
 # SIGHUP during a reload           one more reload afterwards, never two at a time
 # settings that are not legal      no process is replaced
 # code that has changed            the first new process refuses, so none is replaced: the parent must be restarted
 # a process that is not ready      its slot and those after it keep their processes
-
 
 log = logs.logger(__name__)
 
@@ -66,6 +65,8 @@ class Reload:
                 return
         log.info(events.RELOAD_ENDED)
 
+
+# -- The fleet.
 
 RESTARTS_PER_PROCESS, RESTARTS_WITHIN_S = 5, 30
 MAX_RESTARTS = 20  # of all together: pauses grow to a second each, so a crash loop never exceeds thirty in 30 s

@@ -1,4 +1,8 @@
-"""One child process, as its parent sees it: starts it, asks for its status, stops it, and knows why it ended."""
+"""One child process, as its parent sees it: starts it, asks for its status, stops it, and knows why it ended.
+
+A child that says nothing for too long is killed; `SilenceCounter`, which stands first, says for how
+long it has said nothing.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +26,12 @@ from router.serve.fleet.build import build_id
 from router.serve.fleet.ipc import ChildFailed, ChildStarted, ChildStatus, FromChild, Ipc, ReadStatus, StartChild
 from router.serve.fleet.merge_snapshots import drop_gauges
 
-# -- How long a child has said nothing while its parent was awake.
+# -- For how long a child has said nothing while its parent was awake.
 #
 # The parent asks for the status twice a second, and a child whose event loop runs answers. What
-# the clock says is not enough: where the machine was suspended, or the parent stood still itself,
-# the child had no chance to be heard. So each look adds what has passed since the last look, and
-# no more than two regular intervals.
+# the clock says is not enough: where the machine was suspended, or the parent stood still
+# itself, the child had no chance to be heard. So each look adds what has passed since the last
+# look, and no more than two regular intervals.
 
 
 class SilenceCounter:
@@ -47,6 +51,8 @@ class SilenceCounter:
         is_silent, self._heard_at = heard_at <= self._heard_at, heard_at
         self.seconds = self.seconds + min(passed, self._most_s) if is_silent else 0.0
 
+
+# -- The process.
 
 log = logs.logger(__name__)
 

@@ -1,4 +1,7 @@
-"""The frame of every write: whose form it is, may they write, and what the next page says. A write that is refused changes nothing."""
+"""The frame of every write: whose form it is, may they write, and what the next page says. A write that is refused changes nothing.
+
+The audit events of the console stand first: one is stored after each write.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,7 @@ from router.shell.access.scope import describe_limit
 from router.shell.mend.runs import MendRuns
 from router.shell.page_data import PageNotFound, Sources
 
-# -- Audit events of the console: stored after each write; one that cannot be stored is said on the
-# next page, and logged.
-
+# -- The audit events. One that cannot be stored is said on the next page, and logged.
 
 log = logs.logger(__name__)
 
@@ -41,6 +42,8 @@ class ConsoleTrail:
             self.lost = f"{write.command} {write.target}: {write.outcome}, but its audit event could not be stored: {exc}"
             log.error(events.CONSOLE_AUDIT_LOST, command=write.command, target=write.target, by=self._session.user.name, error=str(exc))
 
+
+# -- The form and its frame.
 
 MAX_NOTE = 1_000
 

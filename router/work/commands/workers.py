@@ -1,4 +1,8 @@
-"""`router worker` and `workers`: answer assignments, until a signal stops it; which workers are alive, busy or silent."""
+"""`router worker` and `router workers`.
+
+worker      answer assignments with a function, a registered provider or an echo, until a signal stops it
+workers     which workers are alive, busy or silent
+"""
 
 from __future__ import annotations
 
@@ -27,9 +31,7 @@ if TYPE_CHECKING:
     from router.work.model import Liveness, TrackedWorker, WorkerCondition
 
 
-# -- `router worker`: answer assignments with a function, a registered provider or an echo, until a
-# signal stops it.
-
+# -- `router worker`.
 
 START_HELP = "Assignments from before the durable was made: unanswered (those without a result are done), new (none is) or all."
 
@@ -93,7 +95,7 @@ def worker(
     name = worker_id or f"{socket.gethostname()}:{os.getpid()}"
     lines = HandledLines(is_quiet=quiet)
     made = Worker(settings.nats, handler, worker_id=name, on_done=lines.print, start=cast("Start", start), **options, **places)
-    return _work(session, made, client, lines, {"durable": durable, "slots": slots})
+    return _run_worker(session, made, client, lines, {"durable": durable, "slots": slots})
 
 
 def _choose_handler(settings: Settings, target: str | None, echo: Handler | None) -> tuple[Client | None, Handler]:
@@ -121,7 +123,7 @@ def make_places(settings: Settings) -> WorkerTopology:
     )
 
 
-async def _work(session: CommandSession, worker: Worker, client: Client | None, lines: HandledLines, facts: dict[str, object]) -> int:
+async def _run_worker(session: CommandSession, worker: Worker, client: Client | None, lines: HandledLines, facts: dict[str, object]) -> int:
     from router.process.garbage_collection import calm_collector
 
     def announce(nats_url: str) -> None:
@@ -176,7 +178,9 @@ def _print_handled(assignment: ExecAssignment, step: StepResult, latency_ms: int
     )
 
 
-COLUMNS = ("worker", "tenant", "status", "load", "slots", "every", "heard")
+# -- `router workers`.
+
+WORKER_COLUMNS = ("worker", "tenant", "status", "load", "slots", "every", "heard")
 POLL_S = 0.05
 MAX_REFUSED = 20  # refused heartbeats that are reported
 
@@ -203,11 +207,11 @@ async def workers(
     for subject in HEARTBEAT_SUBJECTS:
         await connection.subscribe_direct(subject, lambda _s, _r, data, headers: _on_heartbeat(known, refused, data, headers))
     await connection.require_permission(*HEARTBEAT_SUBJECTS)
-    await _wait(listen, known)
+    await _wait_for_heartbeats(listen, known)
     now = steady()
     found = sorted(known.list_workers(now), key=lambda one: (one[0].beat.tenant_id or "", one[0].beat.worker_id))
     empty = f"no worker was heard within {listen:g} s"
-    session.emit(found, COLUMNS, lambda one: _build_row(*one, now), lambda one: _list_fields(*one, now), empty=empty)
+    session.emit(found, WORKER_COLUMNS, lambda one: _build_worker_row(*one, now), lambda one: _list_worker_fields(*one, now), empty=empty)
     for claimed, reason in refused:
         exit_codes.complain(f"a heartbeat of {claimed or 'an unknown worker'} cannot be taken: {reason}")
     return exit_codes.OK if known.count_alive(now) else exit_codes.NO
@@ -225,7 +229,7 @@ def _on_heartbeat(known: Liveness, refused: dict[tuple[str | None, str], None], 
         refused[read_claimed_id(data), beat.message] = None
 
 
-async def _wait(seconds: float, known: Liveness) -> None:
+async def _wait_for_heartbeats(seconds: float, known: Liveness) -> None:
     """Wait, with a bar if standard error is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
@@ -240,7 +244,7 @@ async def _wait(seconds: float, known: Liveness) -> None:
             await asyncio.sleep(min(POLL_S, left))
 
 
-def _build_row(worker: TrackedWorker, condition: WorkerCondition, now: float) -> tuple[object, ...]:
+def _build_worker_row(worker: TrackedWorker, condition: WorkerCondition, now: float) -> tuple[object, ...]:
     from router.operate.doctor.finding import share, span
 
     beat = worker.beat
@@ -249,7 +253,7 @@ def _build_row(worker: TrackedWorker, condition: WorkerCondition, now: float) ->
     return (beat.worker_id, beat.tenant_id, condition.value, load, beat.capacity, every, f"{span(now - worker.heard_at)} ago")
 
 
-def _list_fields(worker: TrackedWorker, condition: WorkerCondition, now: float) -> dict[str, object]:
+def _list_worker_fields(worker: TrackedWorker, condition: WorkerCondition, now: float) -> dict[str, object]:
     from msgspec import to_builtins
 
     fields = {**to_builtins(worker.beat), "status": condition.value, "heard_s_ago": round(now - worker.heard_at, 3)}

@@ -3,11 +3,15 @@
     client ── invoke ──> router ── beamline.provider.{id}.{version} ──> a provider of the registry
                             └── one ProviderResponse, or StreamChunks up to one that is `done`, to the inbox of the client
 
-One instance of the queue group handles each request, in its own task. Every error is answered. Tenants share the slots
-for requests in flight (`router.core.fair_slots`): one that opens as many streams as it can leaves as many slots free. When the client stops
-listening to a stream (`delivery.calls.reply_streams`), the router cancels it, and its provider stops the same way.
-What a provider did is metered before its answer, or a stream's last chunk, goes out (`services.invocation_metering`). The same request
-again gets the first answer (`routing.extensions.first_answers`).
+One instance of the queue group handles each request, in its own task. Every error is answered.
+Tenants share the slots for requests in flight (`router.core.fair_slots`): one that opens as many
+streams as it can leaves as many slots free. When the client stops listening to a stream
+(`delivery.wire.calls.reply_streams`), the router cancels it, and its provider stops the same way.
+What a provider did is metered before its answer, or a stream's last chunk, goes out
+(`work.invocations.invocation_metering`).
+
+The same request again gets the first answer (`extensions.model.first_answers`); at the same time,
+it waits for it (`FirstResponses`).
 """
 
 from __future__ import annotations
@@ -43,8 +47,7 @@ from router.extensions.model.providers import USUAL_S, ProviderInvoker
 from router.process.observability import events, logs
 from router.work.invocations.invocation_metering import InvocationMetering
 
-# -- The first responses of plain invocations, where the same request at the same time waits for the
-# first of them.
+# -- The first responses of plain invocations.
 #
 # acquire ── a response that is kept, or that of the request under way
 #     └── None: the caller asks the provider, and releases the id with its response
@@ -99,9 +102,11 @@ def make_conflict() -> InvocationRefused:
     return InvocationRefused(INVALID_REQUEST, "This message id was used for a different request", details)
 
 
+# -- The server.
+
 log = logs.logger(__name__)
 
-OVERLOADED = "overloaded"
+OVERLOADED_CODE = "overloaded"
 HEADERS = {"version": "1"}
 REFUSAL_HEAD = head_of(HEADERS)
 BILL_BYTES = 2_048  # room for what the router adds to metadata: what was billed
@@ -109,7 +114,7 @@ CHUNK_BYTES = 512  # of memory, beside a chunk's own
 DRAIN_S = 5.0  # requests in flight may take this long when the router stops
 
 REFUSALS: Mapping[str, tuple[str, str]] = {
-    request_server.OVERLOADED: (OVERLOADED, "Too many invocations in flight; try again"),
+    request_server.OVERLOADED: (OVERLOADED_CODE, "Too many invocations in flight; try again"),
     request_server.STOPPING: (INTERNAL, "The router is stopping; try again"),
     request_server.FAILED: (INTERNAL, "The invocation could not be handled"),
 }

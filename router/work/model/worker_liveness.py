@@ -1,8 +1,9 @@
-"""Decide which workers are alive, busy or silent (docs/reference/contracts.md#heartbeats).
+"""Decide which workers are remembered, and which of them are alive, busy or silent (docs/reference/contracts.md#heartbeats).
 
-A worker is silent after three of its intervals without a heartbeat. Without `interval_ms` an interval is 5 s, which the
-specification calls usual: a limit of 5 s would report every worker that keeps to it. A worker that sent `stopped` is not
-silent, it left. Times are when the heartbeat arrived, in steady seconds, never the worker's clock.
+A worker is silent after three of its intervals without a heartbeat. Without `interval_ms` an
+interval is 5 s, which the specification calls usual: a limit of 5 s would report every worker that
+keeps to it. A worker that sent `stopped` is not silent, it left. Times are when the heartbeat
+arrived, in steady seconds, never the worker's clock.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 
 from router.contracts.heartbeat import Heartbeat
 
-# -- Decide which workers are remembered. A heartbeat is input: its sender chooses names, how many
+# -- Which workers are remembered. A heartbeat is input: its sender chooses names, how many
 # there are, and what they promise.
 #
 #     gets a place    a new worker, while its group holds no more than are free: one group alone gets half, so newcomers find one
@@ -25,7 +26,6 @@ from router.contracts.heartbeat import Heartbeat
 #
 # So invented names do not displace a worker that goes on beating, and give way to one that has
 # just come.
-
 
 Key = tuple[str | None, str]  # (tenant, worker): two tenants may use one worker name
 
@@ -88,6 +88,8 @@ class WorkerAdmission:
                 del self._fresh[group]
 
 
+# -- Which are alive, busy or silent.
+
 MISSED_INTERVALS = 3
 USUAL_INTERVAL_S = 5.0
 EARLY_S = 60.0  # if places are needed, a worker loses its own after this silence, however long an interval it promised
@@ -136,7 +138,7 @@ def find_condition(worker: TrackedWorker, now: float) -> WorkerCondition:
 
 
 class Liveness:
-    """At most `limit` workers (`admission`). A worker without a heartbeat for `forget_s` is forgotten; sooner if places are needed.
+    """At most `limit` workers (`WorkerAdmission`). A worker without a heartbeat for `forget_s` is forgotten; sooner if places are needed.
 
     `group_of`: tenants whose workers share places; by default each tenant is a group of its own.
     """

@@ -1,4 +1,7 @@
-"""`router dlq replay`, `export`, `discard`: publish messages again, write dead letters to a file, or delete them."""
+"""`router dlq export`, `discard`, `replay`: write dead letters to a file, delete them, or publish their messages again.
+
+The edit of a payload stands first: `replay --edit` uses it.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from router.operate.dead_letters import NotReplayed, ReplayOptions, ReplayReport
 
 
-# -- Edit one payload in the operator's editor.
+# -- The edit of one payload, in the operator's editor.
 
 
 def edit_payload(data: bytes) -> bytes | None:
@@ -86,8 +89,7 @@ def _is_json(data: bytes) -> bool:
     return True
 
 
-# -- `router dlq export` and `discard`: write dead letters to a file, or delete them.
-
+# -- `router dlq export` and `discard`.
 
 ERASED_AT_ONCE = 50  # each waits for the disk
 
@@ -161,7 +163,9 @@ async def discard(
     return exit_codes.OK
 
 
-SOME = 20  # sequences shown of each cause
+# -- `router dlq replay`.
+
+SHOWN_SEQUENCES = 20  # of each cause
 
 
 @command(load_system_settings)
@@ -272,7 +276,10 @@ def _print_kept(kept: list[NotReplayed]) -> None:
 def _count_causes(kept: list[NotReplayed]) -> list[tuple[str, int, list[int]]]:
     """Return (cause, how many dead letters, the first of them), the most frequent cause first."""
     counts = Counter(one.cause for one in kept)
-    return [(cause, count, [one.sequence for one in kept if one.cause == cause][:SOME]) for cause, count in counts.most_common(SOME)]
+    return [
+        (cause, count, [one.sequence for one in kept if one.cause == cause][:SHOWN_SEQUENCES])
+        for cause, count in counts.most_common(SHOWN_SEQUENCES)
+    ]
 
 
 def _format_some(sequences: list[int], count: int) -> str:

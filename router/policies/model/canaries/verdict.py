@@ -7,8 +7,8 @@
                       no guard is broken   -> promote
     else                                   -> not yet
 
-"For certain" is the sequential test's word; of several groups of tenants none decides alone (docs/reference/canary.md#tenants).
-A shadow only ends with its time.
+"For certain" is the sequential test's word, which stands first; of several groups of tenants none
+decides alone (docs/reference/canary.md#tenants). A shadow only ends with its time.
 """
 
 from __future__ import annotations
@@ -24,35 +24,23 @@ from router.contracts.canary import ERROR_RATE, CanaryGuard, CanaryPlan
 from router.policies.model.canary_record import ArmRecord, CanaryRecord, GroupRecord, ShadowRecord, add_arms, add_groups, add_shadows
 from router.policies.model.measurements.latencies import find_bucket, find_edge
 
-# -- A test of two shares that may be looked at after every outcome, and may stop at any time
+# -- The sequential test of two shares, which may be looked at after every outcome
 # (docs/reference/canary.md#test).
-#
-#     evidence(pairs, ratio, alternatives): how many times likelier what was seen is where the one's share is some alternative times
-#     `ratio` of the other's than where it is `ratio` times
-#
-# Only the bad outcomes are looked at: given how many each arm had of all, where does a bad one
-# fall? If the candidate's share of bad outcomes is `ratio` times the other's, it falls to the
-# candidate with the chance ratio × n1 ÷ (ratio × n1 + n0). The mixture of the likelihood ratios
-# against that chance has an expectation of at most 1 at every moment, so it exceeds 1 ÷ alpha at
-# any time in a share alpha of all canaries at most (Ville's inequality): there is no error from
-# looking often. It depends on counts alone, so that every instance, and one that starts anew, has
-# the same.
-#
-# Of several groups of tenants the ratios are multiplied, each within bounds: one group brings at
-# most MOST of what is needed, and takes away at most nine tenths of what there is. So no group
-# decides alone, for or against. The promise stays: a tenth of each group's stake is never wagered
-# (what is left has an expectation of 1 still), and the smaller of that and a bound can only
-# expect less.
-#
-# Sources: Wald 1945 (the sequential probability ratio test); Robbins 1970, Johari et al. 2022
-# (mixtures, always-valid inference).
-
+# If the candidate's share of bad outcomes is `ratio` times the other's, a bad one falls to the
+# candidate with the chance ratio × n1 ÷ (ratio × n1 + n0), n1 and n0 being the outcomes of
+# both. The evidence is a mixture of the likelihood ratios of `alternatives` against that
+# chance: its expectation is at most 1 at every moment, so it exceeds 1 ÷ alpha in a share alpha
+# of all canaries at most (Ville's inequality).
 
 WORSE = ((1.5, 0.3), (2.0, 0.4), (4.0, 0.2), (10.0, 0.1))  # times, weight: against no difference
 MUCH_WORSE = ((1.67, 0.7), (3.0, 0.2), (8.0, 0.1))  # against what a guard allows
 BETTER = ((0.83, 0.4), (0.6, 0.3), (0.3, 0.2), (0.05, 0.1))  # than what a guard allows; 0.83 is no difference under 1.2
 MAX_EXPONENT = 600.0
-KEPT = 0.1  # of a group's stake, where there are several groups
+
+# Of several groups of tenants the ratios are multiplied, each within bounds: one group brings at
+# most MOST of what is needed, and takes away at most nine tenths of what there is. The promise
+# stays: a tenth of each group's stake is never wagered, and a bound can only lower the expectation.
+KEPT_STAKE = 0.1  # of a group's stake, where there are several groups
 MOST = 0.6  # of the evidence that is needed, by its logarithm, is what one group of several may bring
 
 
@@ -86,7 +74,7 @@ def compute_evidence(pairs: Sequence[Pair], ratio: float, alternatives: Sequence
 
 
 def _limit(likelihoods: float, most: float) -> float:
-    return min(KEPT + (1 - KEPT) * likelihoods, most)
+    return min(KEPT_STAKE + (1 - KEPT_STAKE) * likelihoods, most)
 
 
 def _compare(pair: Pair, ratio: float, times: float) -> float:
@@ -102,6 +90,8 @@ def _chance(one: Tally, other: Tally, ratio: float) -> float:
     """That a bad outcome is the one's."""
     return ratio * one.all / (ratio * one.all + other.all)
 
+
+# -- The guards, and the verdict.
 
 FALSE_ALARM = 0.01  # of a canary that does not differ, all its guards together
 ALLOWED_ALARM = 0.05  # of one that is just as bad as a guard allows

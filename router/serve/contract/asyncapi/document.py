@@ -1,7 +1,8 @@
 """The AsyncAPI 3.0 document of one router.
 
-JetStream has no binding of its own in AsyncAPI, so a stream stands in `x-jetstream` beside the channel; the queue group is the
-operation's NATS binding.
+JetStream has no binding of its own in AsyncAPI, so a stream stands in `x-jetstream` beside the
+channel; the queue group is the operation's NATS binding. Messages and schemas stand once, under
+`components`, and are referred to from there.
 """
 
 from __future__ import annotations
@@ -25,13 +26,11 @@ from router.operate.admin.service import INTERNAL_PREFIX
 from router.operate.catalogue import RECEIVED, SENT, MessageShape
 from router.serve.contract.asyncapi.channels import RECEIVE, ChannelSpec, list_channels
 
-# -- Messages and schemas as AsyncAPI holds them: each once, under `components`, and referred to from
-# there.
-
+# -- The components: messages and schemas.
 
 JSON = "application/json"
-HEADERS = "contract-headers"
-_DEFINITIONS, _SCHEMAS = "#/$defs/", "#/components/schemas/"
+HEADERS_SCHEMA = "contract-headers"
+_DEFINITIONS, _COMPONENT_SCHEMAS = "#/$defs/", "#/components/schemas/"
 
 
 def build_components(
@@ -40,16 +39,16 @@ def build_components(
     """`services`: the schemas of operators' services, by the name of their message; `with_headers`: messages that carry the headers."""
     schemas: dict[str, Any] = {f"part-{name}": PARTS[name] for name in sorted(PARTS)}
     schemas |= {name: _build_schema(shape) for name, shape in shapes.items()}
-    schemas |= {HEADERS: build_headers_schema(), **services}
+    schemas |= {HEADERS_SCHEMA: build_headers_schema(), **services}
     messages = {name: _build_message(shape, name in with_headers) for name, shape in shapes.items()}
-    messages |= {name: {"name": name, "contentType": JSON, "payload": _refer(name)} for name in services}
+    messages |= {name: {"name": name, "contentType": JSON, "payload": _refer_schema(name)} for name in services}
     return {"messages": messages, "schemas": {name: move_references(schema) for name, schema in schemas.items()}}
 
 
 def move_references(schema: Any) -> Any:
     """The schema with its parts under `components`."""
     if isinstance(schema, Mapping):
-        return {name: _move(value) if name == "$ref" else move_references(value) for name, value in schema.items()}
+        return {name: _move_reference(value) if name == "$ref" else move_references(value) for name, value in schema.items()}
     return [move_references(one) for one in schema] if isinstance(schema, list | tuple) else schema
 
 
@@ -60,8 +59,8 @@ def _build_message(shape: MessageShape, has_headers: bool) -> dict[str, Any]:
         "title": shape.title,
         "summary": shape.text,
         "contentType": JSON,
-        **({"headers": _refer(HEADERS)} if has_headers else {}),
-        "payload": _refer(shape.name),
+        **({"headers": _refer_schema(HEADERS_SCHEMA)} if has_headers else {}),
+        "payload": _refer_schema(shape.name),
         "examples": examples,
         **({"x-protobuf": shape.proto} if shape.proto else {}),
     }
@@ -71,16 +70,18 @@ def _build_schema(shape: MessageShape) -> dict[str, Any]:
     return {"title": shape.title, "description": shape.text, DIRECTION: shape.direction, **name_all_types(shape.body)}
 
 
-def _refer(name: str) -> dict[str, str]:
-    return {"$ref": f"{_SCHEMAS}{name}"}
+def _refer_schema(name: str) -> dict[str, str]:
+    return {"$ref": f"{_COMPONENT_SCHEMAS}{name}"}
 
 
-def _move(reference: object) -> object:
-    return f"{_SCHEMAS}part-{reference.removeprefix(_DEFINITIONS)}" if isinstance(reference, str) else reference
+def _move_reference(reference: object) -> object:
+    return f"{_COMPONENT_SCHEMAS}part-{reference.removeprefix(_DEFINITIONS)}" if isinstance(reference, str) else reference
 
+
+# -- The whole document.
 
 ASYNCAPI = "3.0.0"
-BINDING = "0.1.0"
+BINDING_VERSION = "0.1.0"
 INBOX = "inbox"
 _REPLY_TEXT = "the inbox that the request names as its reply subject, or in the header Reply-To"
 
@@ -171,7 +172,7 @@ def _build_operation(channel: ChannelSpec) -> dict[str, Any]:
         "channel": {"$ref": f"#/channels/{INBOX}"},
         "messages": [{"$ref": f"#/channels/{INBOX}/messages/{name}"} for name in channel.reply],
     }
-    binding = {"nats": {"queue": channel.queue, "bindingVersion": BINDING}}
+    binding = {"nats": {"queue": channel.queue, "bindingVersion": BINDING_VERSION}}
     return {
         "action": channel.action,
         "channel": {"$ref": f"#/channels/{channel.name}"},

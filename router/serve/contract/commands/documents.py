@@ -1,4 +1,9 @@
-"""`router contract asyncapi`, `schemas`, `headers`: the contract as documents. No server is asked."""
+"""`router contract asyncapi`, `headers`, `schemas`: the contract as documents. No server is asked.
+
+asyncapi     every subject of this router, its messages and streams, as one document
+headers      the header contract as a table
+schemas      JSON Schemas and .proto files
+"""
 
 from __future__ import annotations
 
@@ -10,9 +15,6 @@ import typer
 from msgspec import Struct
 
 from router.shell.command_frame import CommandSession, command, skip_settings
-
-# -- `router contract asyncapi`: every subject of this router, its messages and streams, as one
-# document. No server is asked.
 
 
 @command()
@@ -28,9 +30,6 @@ def asyncapi(session: CommandSession) -> None:
     print(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() if session.as_json else write_yaml(document), end="")
     if session.as_json:
         print()
-
-
-# -- `router contract headers`: the header contract as a table. No server is asked.
 
 
 class HeaderLine(Struct, frozen=True):
