@@ -3,8 +3,8 @@
     settings        the tree of groups: connection, consumers, storage, service
     subscriptions   every subscription, declared once: its section and its stream are part of the tree
     names           which spellings mean which setting: ours and the specifications'
-    sources         file, environment, command line -> (name, value, where it was given)
-    load            layers laid over one another, checked, or refused with the key's name
+    load            file, environment, command line -> (name, value, where it was given): layers laid over one another, checked,
+                    or refused with the key's name
     partitions      the settings for each partition that an instance stands by for
     rules           what two settings must be to each other
     describe        every setting as a row, secrets hidden

@@ -2,8 +2,7 @@
 
 requests     the requests, and the answers that they must get
 round_trip   one request, followed to its usage event
-repair       an unreadable result: dead letter, edited, replayed, metered
-chapters     the three chapters: what is done, what is printed, what is checked
+chapters     the three chapters: what is done, what is printed, what is checked; an unreadable result is repaired
 environment  a broker in a temporary directory, a router, a worker, a client
 recorder     records the published messages with their times
 printing     tables for people, JSON lines for programs

@@ -2,10 +2,8 @@
 
 init_       the command `router init`: writes the files of `template`
 dev         the command `router dev`
-dev_server  the router, the extensions and the worker of the project, and what a saved file makes of them
-example     request.json: read, asked, and the answer as a line
+dev_server  the router, the extensions and the worker of the project, which files were saved, and what follows; request.json
 command_process  one `router` command that is started again and again
-file_watch  which files were saved
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ and gets the same rows. Option names follow Spark's Kafka source (`options`).
 
     datasource ── reader ── offset           what Spark calls; which ranges there are, and what counts as lost
                      └── fetch ── consumer   one range, whatever fails meanwhile; one ephemeral consumer
-                           └── rows ── positions, headers     Arrow batches, without a look at each message
+                           └── rows ── positions              headers and Arrow batches, without a look at each message
 """
 
 from router.lake.source.datasource import JetStreamDataSource, register

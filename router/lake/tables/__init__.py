@@ -5,8 +5,7 @@
     event     messages into typed events, and into reasons for the others
     dedupe    which events of a micro-batch count
     late      lateness, sealed days, and where an event of a sealed day is written
-    kinds     outcomes, adjustments, what is marked: which figures an event counts in
-    gold      partial sums, and how they are merged;   wide: sums that do not overflow
+    gold      which figures an event counts in; partial sums, and how they are merged;   wide: sums that do not overflow
 
 The warehouse says where the files are and which count; the jobs say what runs when.
 """

@@ -2,7 +2,7 @@
 
     a new column = one entry at the end of `GOLD_COLUMNS`, and its exact value in `generate.truth`, under the entry's `label`
 
-A sum is of events of some kind (`tables.kinds`):
+A sum is of events of some kind (`tables.gold`):
 
     outcomes       what reached a provider, once                         count, latencies, tokens
     estimated      of these, where the cost was computed from what passed by

@@ -4,7 +4,7 @@
     409                                  ALREADY_PROCESSED    the same
     422                                  POISON               a dead letter, then the same
     5xx, 408, no answer in time          TRANSIENT            nothing is acknowledged (POL-047-007)
-    3xx, any other 4xx                   TRANSIENT, unserved  a wrong address, or this event alone: `unserved` finds out
+    3xx, any other 4xx                   TRANSIENT, unserved  a wrong address, or this event alone: `http_strategy` finds out
     429                                  TRANSIENT, unserved  the service throttles; the message is not at fault
     no connection                        InboxUnavailable     the same: the consumer pauses, and nothing is spent
 
@@ -107,7 +107,7 @@ class HttpEventHandler:
         elif answer.blame is Blame.EVENT:
             permit.record_failure()
         else:
-            permit.release()  # a service answers; `unserved` finds out whether it serves any event
+            permit.release()  # a service answers; `http_strategy` finds out whether it serves any event
         return answer
 
     async def _post(self, event: InboxEvent, trace: RequestTrace) -> int:

@@ -1,11 +1,10 @@
 """`router doctor`: is the broker fit for the router, and if not, what should the operator do?
 
 facts     streams, consumers and the server as plain values
-collect   reads them from JetStream; `monitor` reads what only a server itself tells
-checks    facts -> findings, pure; one function for each question
-backlog   checks of consumers      capacity   checks of streams' limits
+collect   reads them from JetStream, and what only a server itself tells
+checks    facts -> findings, pure; one function for each question; those of consumers and of partitions
+capacity  checks of streams' limits
 cluster   checks of servers        storage    checks of what the streams reserve together
-partitions   checks of the decide subject's partitions
 """
 
 from router.operate.doctor.checks import examine

@@ -1,7 +1,6 @@
 """Copies of streams outside their servers, and how they become the router's streams again (docs/how-to/two-places.md).
 
-snapshot            one stream to a file and back, by JetStream's own snapshot requests
-waiting             for answers that come after long work of the server
+snapshot            one stream to a file and back, by JetStream's own snapshot requests, whose answers come after long work
 manifest            what a backup holds, and the checksum of each file
 backup restore      every stream, in the order that keeps what was acked; never over a stream that exists
 mirrors promotion   the streams mirrored from another domain, and the mirrors made the router's own streams

@@ -1,6 +1,6 @@
 """What an operator reads: log events, metrics, health pages and traces.
 
-events logs library log_rate_limit    log lines: their names, their form, their limits
+events logs log_rate_limit            log lines: their names, their form, their limits
 bounds instruments metrics            metrics: bounded labels, the instruments, every metric by name
 exposition readiness http             the pages /metrics, /healthz and /readyz
 http_protocol                         how many connections that port takes, and for how long

@@ -20,13 +20,11 @@ request           what a function gets; what is wrong with bytes that are no req
 results           what a function may return or raise
 response          that as bytes, or what is wrong with it
 provider_io       the same two steps for providers, and their streams
-function_runner   one request through all of this
-trace             a span for it, where OpenTelemetry is set up
+function_runner   one request through all of this, in a span where OpenTelemetry is set up
 contract          what the router expects of any extension, as requests and checks
 dispatcher        receives requests and queues them: how many at once, each with its deadline
 replies           an answer, a refusal, a stream
-endpoint          a subject in a queue group, counted, described by nats.micro
-server            all endpoints on one connection: started, drained, ended
+server            endpoints, counted and described by nats.micro, on one connection: started, drained, ended
 register          the entry in the registry, written by the router when it is missing
 
 Does not know policies, retries and breakers: they are the router's.

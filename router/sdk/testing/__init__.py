@@ -6,8 +6,7 @@
 `docs/how-to/test-your-own.md` is the manual. Everything is called from plain functions: what serves runs in a thread of its own.
 
 plugin            the fixtures; pytest loads it at its start, so it imports pytest alone
-embedded_router   a nats-server, a router on it, and what a test does with them
-background_loop   the thread, with its event loop
+embedded_router   a nats-server, a router on it in a thread with its event loop, and what a test does with them
 fakes             a provider and an extension that answer what they are told, and keep what they were asked
 assertions        what must be true of an answer, in one line
 """

@@ -5,7 +5,7 @@ assignments                         a message compared with the assignment that 
 result_memory                       which outcomes are metered already; what a result teaches about its provider
 metering                            one outcome of a worker becomes one usage event
 later_outcomes                      which later outcome of an assignment corrects its bill
-worker_liveness, worker_admission   which workers are alive, and which are remembered
+worker_liveness                     which workers are alive, and which are remembered
 """
 
 from router.work.model.acks import AckRules, AcksHandler, AcksMeter, AlertSink, AssignmentStates

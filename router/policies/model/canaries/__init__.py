@@ -1,9 +1,9 @@
 """Is the candidate of a canary worse than the version in force? Pure: counts become a verdict; no broker, no clock.
 
     outcomes of requests ── CanaryCounts ──> counts by arm ── judge ──> promote | roll back | not yet, with its reason in figures
-                                                                └─ `sequential`: a test that may be looked at after every outcome
+                                                                └─ `verdict`: a test that may be looked at after every outcome
 
-`services.canaries` shares the counts among instances and writes the verdict as a version of the policy.
+`policies.canaries` shares the counts among instances and writes the verdict as a version of the policy.
 """
 
 from router.policies.model.canaries.counts import CanaryCounts
