@@ -24,32 +24,6 @@ from router.agents import schema
 from router.agents.schema_check import differences
 from router.core.errors import Misconfigured, RouterError
 
-# -- The lock. Its file also holds the owner's process id.
-
-
-class StoreLock:
-    """Held as long as its file is open: the end of the process, of any kind, releases it."""
-
-    def __init__(self, path: Path) -> None:
-        """Raises Misconfigured, with the id of the process that holds it."""
-        place = Path(f"{path.resolve()}.lock")
-        try:
-            self._file = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as exc:
-            raise Misconfigured("store", f"{place} cannot be opened: {exc.strerror}") from exc
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as exc:
-            holder = os.read(self._file, 32).decode("ascii", "replace").strip()
-            os.close(self._file)
-            raise Misconfigured("store", f"{path} is in use by process {holder or '?'}: one process per store") from exc
-        os.ftruncate(self._file, 0)
-        os.write(self._file, b"%d" % os.getpid())
-
-    def release(self) -> None:
-        os.close(self._file)
-
-
 # -- The file.
 
 BUSY_MS = 5_000  # another program (a backup) may hold the file this long
@@ -190,3 +164,29 @@ def _check(connection: sqlite3.Connection, path: Path, version: int) -> None:
     if version > len(schema.MIGRATIONS):
         newest = len(schema.MIGRATIONS)
         raise Misconfigured("store", f"{path} has schema version {version}, this program knows {newest}: use a newer one")
+
+
+# -- The lock. Its file also holds the owner's process id.
+
+
+class StoreLock:
+    """Held as long as its file is open: the end of the process, of any kind, releases it."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises Misconfigured, with the id of the process that holds it."""
+        place = Path(f"{path.resolve()}.lock")
+        try:
+            self._file = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as exc:
+            raise Misconfigured("store", f"{place} cannot be opened: {exc.strerror}") from exc
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as exc:
+            holder = os.read(self._file, 32).decode("ascii", "replace").strip()
+            os.close(self._file)
+            raise Misconfigured("store", f"{path} is in use by process {holder or '?'}: one process per store") from exc
+        os.ftruncate(self._file, 0)
+        os.write(self._file, b"%d" % os.getpid())
+
+    def release(self) -> None:
+        os.close(self._file)

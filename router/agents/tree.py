@@ -37,28 +37,6 @@ from router.delivery.wire.connection import Connection
 from router.delivery.wire.topology import Topology
 from router.process.supervision import Child, Helper, Intensity, Supervisor
 
-# -- The dead letters, on `meshforge.failed.{original_subject}`
-# (docs/reference/requirements.md#mf-8). A dead letter keeps any payload that an agent takes: a
-# command is gone from its work queue once its dead letter is stored.
-
-
-def build_dead_letter_writer(agent: str, connection: Connection, payload_bytes: int = MAX_PAYLOAD_BYTES) -> DeadLetterWriter:
-    return DeadLetterWriter(
-        node_id=agent,
-        max_bytes=lambda: connection.max_payload,
-        payload_bytes=payload_bytes,
-        subject_pattern=DEAD_LETTER_SUBJECT,
-        extract=lambda message: _extract_ids(message, payload_bytes),
-    )
-
-
-def _extract_ids(message: Message, payload_bytes: int) -> dict[str, str]:
-    try:
-        return {"trace_id": read_envelope(message, payload_bytes).trace_id}
-    except Malformed:
-        return {}
-
-
 # -- The tree.
 
 TERM = b"+TERM"
@@ -147,3 +125,25 @@ class AgentTree:
             create=partial(create_durable, self._jetstream, spec),
             deadlines=Deadlines(self._drain_s, self._drain_s + 2),
         )
+
+
+# -- The dead letters, on `meshforge.failed.{original_subject}`
+# (docs/reference/requirements.md#mf-8). A dead letter keeps any payload that an agent takes: a
+# command is gone from its work queue once its dead letter is stored.
+
+
+def build_dead_letter_writer(agent: str, connection: Connection, payload_bytes: int = MAX_PAYLOAD_BYTES) -> DeadLetterWriter:
+    return DeadLetterWriter(
+        node_id=agent,
+        max_bytes=lambda: connection.max_payload,
+        payload_bytes=payload_bytes,
+        subject_pattern=DEAD_LETTER_SUBJECT,
+        extract=lambda message: _extract_ids(message, payload_bytes),
+    )
+
+
+def _extract_ids(message: Message, payload_bytes: int) -> dict[str, str]:
+    try:
+        return {"trace_id": read_envelope(message, payload_bytes).trace_id}
+    except Malformed:
+        return {}

@@ -60,113 +60,6 @@ from router.sdk.step import Handler
 if TYPE_CHECKING:
     from router.config import NatsConfig
 
-
-# -- The durable as the server has it: another worker, or an operator, may have made it with
-# other settings.
-#
-# ack wait    the durable's own says how often in-progress signals go out: by a longer one, others would get work in progress
-# filter      must be the one that this worker asks for: else it would do other work, or wait for what never comes
-# the rest    is used as it is
-
-EVERY_SUBJECT = "every subject"
-
-
-class SharedDurable:
-    """`wanted`: the durable as this worker would make it. `on_ack_wait` gets each ack wait that is read, in seconds."""
-
-    def __init__(self, jetstream: JetStream, wanted: ConsumerSpec) -> None:
-        self._jetstream = jetstream
-        self._wanted = wanted
-        self.ack_wait_s = wanted.ack_wait
-        self.on_ack_wait: Callable[[float], None] = lambda _: None
-
-    async def read(self, info: Json) -> None:
-        """Read what the server tells of it. Raises Misconfigured for another filter, BrokerUnavailable."""
-        config = info["config"]
-        await self._check_filter(_filters_of(config))
-        self.ack_wait_s = config.get("ack_wait", 0) / NANOS_PER_S or self._wanted.ack_wait
-        self.on_ack_wait(self.ack_wait_s)
-
-    async def _check_filter(self, has: set[str]) -> None:
-        wanted = _filters_of(self._wanted.to_json())
-        if has == wanted or (not (has and wanted) and (has or wanted) == await self._read_subjects()):
-            return
-        raise Misconfigured(
-            "subject",
-            f"the durable {self._wanted.durable} of {self._wanted.stream} gets {_list(has)}, and this worker asks for {_list(wanted)}: "
-            "ask for the same, name another durable, or delete that one",
-        )
-
-    async def _read_subjects(self) -> set[str]:
-        """The stream's: no filter is the same as all of them."""
-        info = await self._jetstream.stream(self._wanted.stream)
-        return set(info["config"].get("subjects") or ()) if info is not None else set()
-
-
-def _filters_of(config: Json) -> set[str]:
-    one = config.get("filter_subject")
-    return {one} if one else set(config.get("filter_subjects") or ())
-
-
-def _list(subjects: Iterable[str]) -> str:
-    return ", ".join(sorted(subjects)) or EVERY_SUBJECT
-
-
-# -- The heartbeats: the worker's id, its load, and whether it is draining
-# (docs/reference/contracts.md#heartbeats).
-
-IDLE = "idle"
-BUSY = "busy"
-DRAINING = "draining"
-
-
-class WorkerHeartbeat:
-    """Publishes one heartbeat every `interval_s` seconds; `in_hand` returns how many assignments are in flight, of at most `capacity`."""
-
-    def __init__(
-        self, connection: Connection, subject: str, worker_id: str, *, interval_s: float, capacity: int, in_hand: Callable[[], int]
-    ) -> None:
-        self._connection = connection
-        self._subject = subject
-        self._worker_id = worker_id
-        self._interval_s = interval_s
-        self._capacity = capacity
-        self._in_hand = in_hand
-        self._is_draining = False
-
-    async def run(self) -> None:
-        """A supervised child; the last heartbeat says `stopped`."""
-        try:
-            while True:
-                self._beat()
-                await asyncio.sleep(self._interval_s)
-        finally:
-            self._say(STOPPED, 0)
-
-    def drain(self) -> None:
-        """The worker accepts no new work from now on. It publishes that at once, since routers choose workers by it."""
-        self._is_draining = True
-        self._beat()
-
-    def _beat(self) -> None:
-        in_hand = self._in_hand()
-        self._say(DRAINING if self._is_draining else BUSY if in_hand else IDLE, in_hand)
-
-    def _say(self, status: str, in_hand: int) -> None:
-        if not self._connection.is_connected:
-            return  # a heartbeat that is sent only after a reconnect would be out of date
-        beat = {
-            "version": "1",
-            "worker_id": self._worker_id,
-            "timestamp": now_ms(),
-            "status": status,
-            "load": round(min(1.0, in_hand / self._capacity), 3),
-            "capacity": self._capacity,
-            "interval_ms": max(1, round(self._interval_s * 1000)),
-        }
-        self._connection.publish_nowait(self._subject, orjson.dumps(beat))
-
-
 # -- The worker.
 
 DURABLE = "caf-worker"
@@ -385,3 +278,109 @@ def _check(worker_id: str, durable: str, slots: int, encoding: str, start: str) 
         raise Misconfigured("encoding", f"should be one of {', '.join(reports.ENCODINGS)}")
     if start not in START_POINTS:
         raise Misconfigured("start", f"should be one of {', '.join(START_POINTS)}")
+
+
+# -- The durable as the server has it: another worker, or an operator, may have made it with
+# other settings.
+#
+# ack wait    the durable's own says how often in-progress signals go out: by a longer one, others would get work in progress
+# filter      must be the one that this worker asks for: else it would do other work, or wait for what never comes
+# the rest    is used as it is
+
+EVERY_SUBJECT = "every subject"
+
+
+class SharedDurable:
+    """`wanted`: the durable as this worker would make it. `on_ack_wait` gets each ack wait that is read, in seconds."""
+
+    def __init__(self, jetstream: JetStream, wanted: ConsumerSpec) -> None:
+        self._jetstream = jetstream
+        self._wanted = wanted
+        self.ack_wait_s = wanted.ack_wait
+        self.on_ack_wait: Callable[[float], None] = lambda _: None
+
+    async def read(self, info: Json) -> None:
+        """Read what the server tells of it. Raises Misconfigured for another filter, BrokerUnavailable."""
+        config = info["config"]
+        await self._check_filter(_filters_of(config))
+        self.ack_wait_s = config.get("ack_wait", 0) / NANOS_PER_S or self._wanted.ack_wait
+        self.on_ack_wait(self.ack_wait_s)
+
+    async def _check_filter(self, has: set[str]) -> None:
+        wanted = _filters_of(self._wanted.to_json())
+        if has == wanted or (not (has and wanted) and (has or wanted) == await self._read_subjects()):
+            return
+        raise Misconfigured(
+            "subject",
+            f"the durable {self._wanted.durable} of {self._wanted.stream} gets {_list(has)}, and this worker asks for {_list(wanted)}: "
+            "ask for the same, name another durable, or delete that one",
+        )
+
+    async def _read_subjects(self) -> set[str]:
+        """The stream's: no filter is the same as all of them."""
+        info = await self._jetstream.stream(self._wanted.stream)
+        return set(info["config"].get("subjects") or ()) if info is not None else set()
+
+
+def _filters_of(config: Json) -> set[str]:
+    one = config.get("filter_subject")
+    return {one} if one else set(config.get("filter_subjects") or ())
+
+
+def _list(subjects: Iterable[str]) -> str:
+    return ", ".join(sorted(subjects)) or EVERY_SUBJECT
+
+
+# -- The heartbeats: the worker's id, its load, and whether it is draining
+# (docs/reference/contracts.md#heartbeats).
+
+IDLE = "idle"
+BUSY = "busy"
+DRAINING = "draining"
+
+
+class WorkerHeartbeat:
+    """Publishes one heartbeat every `interval_s` seconds; `in_hand` returns how many assignments are in flight, of at most `capacity`."""
+
+    def __init__(
+        self, connection: Connection, subject: str, worker_id: str, *, interval_s: float, capacity: int, in_hand: Callable[[], int]
+    ) -> None:
+        self._connection = connection
+        self._subject = subject
+        self._worker_id = worker_id
+        self._interval_s = interval_s
+        self._capacity = capacity
+        self._in_hand = in_hand
+        self._is_draining = False
+
+    async def run(self) -> None:
+        """A supervised child; the last heartbeat says `stopped`."""
+        try:
+            while True:
+                self._beat()
+                await asyncio.sleep(self._interval_s)
+        finally:
+            self._say(STOPPED, 0)
+
+    def drain(self) -> None:
+        """The worker accepts no new work from now on. It publishes that at once, since routers choose workers by it."""
+        self._is_draining = True
+        self._beat()
+
+    def _beat(self) -> None:
+        in_hand = self._in_hand()
+        self._say(DRAINING if self._is_draining else BUSY if in_hand else IDLE, in_hand)
+
+    def _say(self, status: str, in_hand: int) -> None:
+        if not self._connection.is_connected:
+            return  # a heartbeat that is sent only after a reconnect would be out of date
+        beat = {
+            "version": "1",
+            "worker_id": self._worker_id,
+            "timestamp": now_ms(),
+            "status": status,
+            "load": round(min(1.0, in_hand / self._capacity), 3),
+            "capacity": self._capacity,
+            "interval_ms": max(1, round(self._interval_s * 1000)),
+        }
+        self._connection.publish_nowait(self._subject, orjson.dumps(beat))

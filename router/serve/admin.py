@@ -29,29 +29,6 @@ from router.process.observability import LogRateLimit, events, logs
 from router.serve.admin_stores import ExtensionServices, PolicyServices
 from router.serve.app_context import AppContext
 
-# -- The audit events of writes that come as requests: stored after each write; one that cannot
-# be stored is logged, and answered.
-
-log = logs.logger(__name__)
-
-
-class AdminTrail:
-    """Of one request. `by`: the author that it names."""
-
-    def __init__(self, settings: Settings, jetstream: JetStream, by: str) -> None:
-        self._log = open_audit_log(settings, jetstream, by, ADMIN_SERVICE)
-        self._by = by
-        self.lost = ""  # the code of the error by which the event could not be stored
-
-    async def record(self, write: OperatorWrite) -> None:
-        """Store the event of a write that is done."""
-        try:
-            await self._log.store(write)
-        except RouterError as exc:
-            self.lost = exc.code
-            log.error(events.ADMIN_AUDIT_LOST, command=write.command, target=write.target, by=self._by, error=str(exc))
-
-
 # -- The services.
 
 
@@ -136,3 +113,26 @@ def _find_single_tenant(settings: Settings) -> str | None:
 def _read_api_key(settings: Settings) -> str | None:
     secret = settings.admin.api_key
     return secret.get_secret_value() if secret is not None else None
+
+
+# -- The audit events of writes that come as requests: stored after each write; one that cannot
+# be stored is logged, and answered.
+
+log = logs.logger(__name__)
+
+
+class AdminTrail:
+    """Of one request. `by`: the author that it names."""
+
+    def __init__(self, settings: Settings, jetstream: JetStream, by: str) -> None:
+        self._log = open_audit_log(settings, jetstream, by, ADMIN_SERVICE)
+        self._by = by
+        self.lost = ""  # the code of the error by which the event could not be stored
+
+    async def record(self, write: OperatorWrite) -> None:
+        """Store the event of a write that is done."""
+        try:
+            await self._log.store(write)
+        except RouterError as exc:
+            self.lost = exc.code
+            log.error(events.ADMIN_AUDIT_LOST, command=write.command, target=write.target, by=self._by, error=str(exc))

@@ -26,6 +26,50 @@ from router.cli.demo.round_trip import (
 from router.core.outcome import VALIDATION_FAILED
 from router.operate.dead_letters import DeadLetter, ReplayReport
 
+# -- The chapters.
+
+Problems = list[str]
+
+
+async def play_decisions(stage: DemoEnvironment, telling: DemoPrinter) -> Problems:
+    """Send requests in every form, and a malformed one."""
+    asked = [await stage.ask(step) for step in DEMO_STEPS]
+    telling.print_answers(asked)
+    refused, letter = await stage.ask(NO_TENANT_REQUEST), await stage.wait_for_dead_letter(stage.settings.decide.subject)
+    telling.print_dead_letter(refused, letter)
+    return [*check_answers([*asked, refused]), *check_dead_letter(letter)]
+
+
+async def play_round_trip(stage: DemoEnvironment, telling: DemoPrinter) -> Problems:
+    """Follow one request from its decision to its usage event."""
+    subjects, witness = DemoSubjects(stage.settings), stage.witness
+    witness.begin()
+    answer = await stage.decide(BODY)
+    decided = describe_decision(answer, witness.now_ms)
+    if not answer.ok:
+        return ["the pushed request was refused"]
+    way = (describe_request(subjects), decided, *await observe_work(witness, subjects))
+    telling.print_steps(
+        "The whole circle", "one request followed to the event that is billed; the assignment is stored before the answer is sent", way
+    )
+    return list(check_round_trip(way, await stage.read_stored_ack(way[2].body["assignment_id"])))
+
+
+async def play_repair(stage: DemoEnvironment, telling: DemoPrinter) -> Problems:
+    """Publish an unreadable result, find its dead letter, edit and replay it."""
+    subjects, witness = DemoSubjects(stage.settings), stage.witness
+    witness.begin()
+    await stage.publish(subjects.results, POISONED)
+    letter = await stage.wait_for_dead_letter(subjects.results)
+    if letter is None:
+        return ["the poisoned result left no dead letter"]
+    kept = describe_dead_letter(subjects, letter, witness.now_ms)
+    report = await stage.replay_with(letter, MENDED)
+    processed = await observe_replay(witness, subjects)
+    telling.print_steps("An unreadable result", "kept as a dead letter, mended, sent again, metered", (*kept, *processed))
+    return list(check_repair(letter, await stage.read_dead_letter(letter.sequence), report, witness.list_bodies(subjects.usage)))
+
+
 # -- An unreadable result: it becomes a dead letter, is edited, replayed and metered.
 
 # A worker with a mistake: it sends "done" where the contract says success.
@@ -69,47 +113,3 @@ def check_repair(
         yield "the dead letter is still there after its replay"
     if [event.get("request_id") for event in usage] != ["r-mended"]:
         yield f"the mended result was metered {len(usage)} times"
-
-
-# -- The chapters.
-
-Problems = list[str]
-
-
-async def play_decisions(stage: DemoEnvironment, telling: DemoPrinter) -> Problems:
-    """Send requests in every form, and a malformed one."""
-    asked = [await stage.ask(step) for step in DEMO_STEPS]
-    telling.print_answers(asked)
-    refused, letter = await stage.ask(NO_TENANT_REQUEST), await stage.wait_for_dead_letter(stage.settings.decide.subject)
-    telling.print_dead_letter(refused, letter)
-    return [*check_answers([*asked, refused]), *check_dead_letter(letter)]
-
-
-async def play_round_trip(stage: DemoEnvironment, telling: DemoPrinter) -> Problems:
-    """Follow one request from its decision to its usage event."""
-    subjects, witness = DemoSubjects(stage.settings), stage.witness
-    witness.begin()
-    answer = await stage.decide(BODY)
-    decided = describe_decision(answer, witness.now_ms)
-    if not answer.ok:
-        return ["the pushed request was refused"]
-    way = (describe_request(subjects), decided, *await observe_work(witness, subjects))
-    telling.print_steps(
-        "The whole circle", "one request followed to the event that is billed; the assignment is stored before the answer is sent", way
-    )
-    return list(check_round_trip(way, await stage.read_stored_ack(way[2].body["assignment_id"])))
-
-
-async def play_repair(stage: DemoEnvironment, telling: DemoPrinter) -> Problems:
-    """Publish an unreadable result, find its dead letter, edit and replay it."""
-    subjects, witness = DemoSubjects(stage.settings), stage.witness
-    witness.begin()
-    await stage.publish(subjects.results, POISONED)
-    letter = await stage.wait_for_dead_letter(subjects.results)
-    if letter is None:
-        return ["the poisoned result left no dead letter"]
-    kept = describe_dead_letter(subjects, letter, witness.now_ms)
-    report = await stage.replay_with(letter, MENDED)
-    processed = await observe_replay(witness, subjects)
-    telling.print_steps("An unreadable result", "kept as a dead letter, mended, sent again, metered", (*kept, *processed))
-    return list(check_repair(letter, await stage.read_dead_letter(letter.sequence), report, witness.list_bodies(subjects.usage)))

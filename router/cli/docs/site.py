@@ -21,6 +21,34 @@ from starlette.routing import Route
 
 from router.cli.docs.library import INDEX, PICTURES, PageLibrary
 
+# -- The site.
+
+HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'", "X-Content-Type-Options": "nosniff"}
+
+
+def build_site(library: PageLibrary) -> Starlette:
+    """One address a page: its path. Only the files that the library listed are read."""
+    known = library.pages.keys() | library.pictures.keys()
+
+    @lru_cache(maxsize=len(library.pages) + 1)
+    def render(path: str) -> str:
+        return render_page(path, library.pages[path].read_text("utf-8"), known)
+
+    def answer(request: Request) -> Response:
+        path = request.path_params["path"]
+        if path in library.pages:
+            return HTMLResponse(render(path), headers=HEADERS)
+        if path in library.pictures:
+            file = library.pictures[path]
+            return Response(file.read_bytes(), media_type=PICTURES[file.suffix], headers=HEADERS)
+        return PlainTextResponse("there is no such page\n", 404, headers=HEADERS)
+
+    def go_to_index(_: Request) -> Response:
+        return RedirectResponse(f"/{INDEX}")
+
+    return Starlette(routes=[Route("/", go_to_index), Route("/{path:path}", answer)])
+
+
 # -- A page as HTML. A heading gets the anchor that links of the pages use; a link that leads
 # out of the pages is plain text.
 
@@ -78,31 +106,3 @@ def _drop_links_out(tokens: list[Token], directory: str, known: Container[str]) 
 def _leads(link: str, directory: str, known: Container[str]) -> bool:
     path = link.partition("#")[0]
     return not path or ":" in path or posixpath.normpath(posixpath.join(directory, path)) in known
-
-
-# -- The site.
-
-HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'", "X-Content-Type-Options": "nosniff"}
-
-
-def build_site(library: PageLibrary) -> Starlette:
-    """One address a page: its path. Only the files that the library listed are read."""
-    known = library.pages.keys() | library.pictures.keys()
-
-    @lru_cache(maxsize=len(library.pages) + 1)
-    def render(path: str) -> str:
-        return render_page(path, library.pages[path].read_text("utf-8"), known)
-
-    def answer(request: Request) -> Response:
-        path = request.path_params["path"]
-        if path in library.pages:
-            return HTMLResponse(render(path), headers=HEADERS)
-        if path in library.pictures:
-            file = library.pictures[path]
-            return Response(file.read_bytes(), media_type=PICTURES[file.suffix], headers=HEADERS)
-        return PlainTextResponse("there is no such page\n", 404, headers=HEADERS)
-
-    def go_to_index(_: Request) -> Response:
-        return RedirectResponse(f"/{INDEX}")
-
-    return Starlette(routes=[Route("/", go_to_index), Route("/{path:path}", answer)])

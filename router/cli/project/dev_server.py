@@ -37,140 +37,6 @@ from router.sdk.answer import Answer
 from router.sdk.client import Client
 from router.sdk.connect import open_connection
 
-# -- Extensions that were just registered: the router reads its bucket a moment after the write.
-
-FOLLOWED_WITHIN_S = 3.0
-HEALTH_PAUSE_S = 0.05
-
-
-async def wait_until_known(nats_url: str, extension_ids: Collection[str]) -> None:
-    """Return when the router knows these extensions; also when it does not tell, or not within FOLLOWED_WITHIN_S."""
-    with suppress(RouterError, TimeoutError):
-        connection = await open_connection(nats_url, "router-dev")
-        try:
-            async with asyncio.timeout(FOLLOWED_WITHIN_S):
-                while not await _has_all(connection, extension_ids):  # noqa: ASYNC110 - the router only answers
-                    await asyncio.sleep(HEALTH_PAUSE_S)
-        finally:
-            await connection.close()
-
-
-async def _has_all(connection: Connection, extension_ids: Collection[str]) -> bool:
-    answer = orjson.loads((await request_one(connection, HEALTH_SUBJECT, b"{}", {}, is_router=True)).data)
-    return "error" in answer or set(extension_ids) <= set(answer.get("health", ()))
-
-
-# -- Which files were saved: their times and sizes are compared four times a second, which every
-# system can do.
-
-WATCHED_SUFFIXES = (".py", ".json", ".yaml", ".yml", ".toml")
-SKIPPED_DIRECTORIES = frozenset({"__pycache__", "node_modules", "venv", "tests"})  # and whatever begins with a point
-MAX_FILES = 2_000
-INTERVAL_S = 0.25
-MAX_READINGS = 8  # until files that go on changing are told as they are
-
-Stamps = Mapping[str, tuple[int, int]]  # by name below the project: time in ns, size
-
-
-class FileWatch:
-    """Sees what is saved from the moment that it is made. A save that empties a file before it fills it is one change."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._before = read_stamps(root)
-
-    async def wait_for_change(self) -> list[str]:
-        """Return the names that were saved, made or removed since the last call, sorted."""
-        while True:
-            now = await self._read_settled()
-            before, self._before = self._before, now
-            if changed := sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name)):
-                return changed
-            await asyncio.sleep(INTERVAL_S)
-
-    async def _read_settled(self) -> Stamps:
-        """Return stamps that are those of before, or stayed the same for one interval."""
-        last, now = self._before, read_stamps(self._root)
-        for _ in range(MAX_READINGS):
-            if now == last:
-                break
-            await asyncio.sleep(INTERVAL_S)
-            last, now = now, read_stamps(self._root)
-        return now
-
-
-def read_stamps(root: Path) -> Stamps:
-    """Return the stamps of the first MAX_FILES files that are watched."""
-    stamps = {}
-    for path in islice(_list_files(root), MAX_FILES):
-        try:
-            found = path.stat()
-        except OSError:  # it is being replaced
-            continue
-        stamps[path.relative_to(root).as_posix()] = (found.st_mtime_ns, found.st_size)
-    return stamps
-
-
-def _list_files(root: Path) -> Iterator[Path]:
-    for directory, directories, files in os.walk(root):
-        directories[:] = sorted(name for name in directories if not name.startswith(".") and name not in SKIPPED_DIRECTORIES)
-        yield from (Path(directory) / name for name in sorted(files) if name.endswith(WATCHED_SUFFIXES))
-
-
-# -- The request of request.json, and its answer as a line.
-
-FILE = "request.json"
-MAX_REQUEST_BYTES = 1 << 20
-PAYLOAD_SHOWN = 60
-
-
-class ExampleRequest(Struct, forbid_unknown_fields=True):
-    """What `Client.decide` takes."""
-
-    tenant_id: str
-    message_type: str
-    payload: Any
-    policy_id: str | None = None
-    context: dict[str, Any] | None = None
-    push_assignment: bool = False
-
-
-DEFAULT = ExampleRequest("acme", "chat", "hello")
-
-
-def read_example(directory: Path) -> ExampleRequest:
-    """Read request.json; a plain request if there is none. Raises Misconfigured."""
-    path = directory / FILE
-    if not path.is_file():
-        return DEFAULT
-    if path.stat().st_size > MAX_REQUEST_BYTES:
-        raise Misconfigured(FILE, f"has more than {MAX_REQUEST_BYTES} bytes")
-    data = b""
-    try:
-        data = path.read_bytes()
-        request = msgspec.json.decode(data, type=ExampleRequest)
-        check_numbers(data, request)
-    except (*UNREADABLE_ERRORS, OSError, ValueError) as exc:
-        raise Misconfigured(FILE, describe_unreadable(data, exc)) from exc
-    return request
-
-
-def format_request(request: ExampleRequest) -> str:
-    payload = msgspec.json.encode(request.payload).decode()
-    return f"{request.tenant_id} {request.message_type} {payload if len(payload) <= PAYLOAD_SHOWN else payload[:PAYLOAD_SHOWN] + '…'}"
-
-
-def format_answer(answer: Answer, latency_ms: float) -> str:
-    """Who does it and why, by which policy, which extensions were called; or what the refusal says."""
-    if answer.decision is None:
-        refusal = answer.error
-        return f"refused: {refusal.code}: {refusal.message}" if refusal is not None else "refused"
-    decision = answer.decision
-    metadata: Mapping[str, str] = decision.metadata
-    policy = f"policy {metadata.get('policy_id')} version {metadata.get('policy_version')}"
-    return f"{decision.provider_id} ({decision.reason}), {policy}, {latency_ms:.1f} ms"
-
-
 # -- The programs of the project.
 
 EXTENSIONS, WORKER, POLICIES, SETTINGS = "extensions.py", "worker.py", "policies", "router.toml"
@@ -331,3 +197,137 @@ class DevServer:
         else:
             facts = " ".join(f"{name}={value}" for name, value in event.items() if name in HANDLED)
             self._print(process, facts)
+
+
+# -- Extensions that were just registered: the router reads its bucket a moment after the write.
+
+FOLLOWED_WITHIN_S = 3.0
+HEALTH_PAUSE_S = 0.05
+
+
+async def wait_until_known(nats_url: str, extension_ids: Collection[str]) -> None:
+    """Return when the router knows these extensions; also when it does not tell, or not within FOLLOWED_WITHIN_S."""
+    with suppress(RouterError, TimeoutError):
+        connection = await open_connection(nats_url, "router-dev")
+        try:
+            async with asyncio.timeout(FOLLOWED_WITHIN_S):
+                while not await _has_all(connection, extension_ids):  # noqa: ASYNC110 - the router only answers
+                    await asyncio.sleep(HEALTH_PAUSE_S)
+        finally:
+            await connection.close()
+
+
+async def _has_all(connection: Connection, extension_ids: Collection[str]) -> bool:
+    answer = orjson.loads((await request_one(connection, HEALTH_SUBJECT, b"{}", {}, is_router=True)).data)
+    return "error" in answer or set(extension_ids) <= set(answer.get("health", ()))
+
+
+# -- Which files were saved: their times and sizes are compared four times a second, which every
+# system can do.
+
+WATCHED_SUFFIXES = (".py", ".json", ".yaml", ".yml", ".toml")
+SKIPPED_DIRECTORIES = frozenset({"__pycache__", "node_modules", "venv", "tests"})  # and whatever begins with a point
+MAX_FILES = 2_000
+INTERVAL_S = 0.25
+MAX_READINGS = 8  # until files that go on changing are told as they are
+
+Stamps = Mapping[str, tuple[int, int]]  # by name below the project: time in ns, size
+
+
+class FileWatch:
+    """Sees what is saved from the moment that it is made. A save that empties a file before it fills it is one change."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._before = read_stamps(root)
+
+    async def wait_for_change(self) -> list[str]:
+        """Return the names that were saved, made or removed since the last call, sorted."""
+        while True:
+            now = await self._read_settled()
+            before, self._before = self._before, now
+            if changed := sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name)):
+                return changed
+            await asyncio.sleep(INTERVAL_S)
+
+    async def _read_settled(self) -> Stamps:
+        """Return stamps that are those of before, or stayed the same for one interval."""
+        last, now = self._before, read_stamps(self._root)
+        for _ in range(MAX_READINGS):
+            if now == last:
+                break
+            await asyncio.sleep(INTERVAL_S)
+            last, now = now, read_stamps(self._root)
+        return now
+
+
+def read_stamps(root: Path) -> Stamps:
+    """Return the stamps of the first MAX_FILES files that are watched."""
+    stamps = {}
+    for path in islice(_list_files(root), MAX_FILES):
+        try:
+            found = path.stat()
+        except OSError:  # it is being replaced
+            continue
+        stamps[path.relative_to(root).as_posix()] = (found.st_mtime_ns, found.st_size)
+    return stamps
+
+
+def _list_files(root: Path) -> Iterator[Path]:
+    for directory, directories, files in os.walk(root):
+        directories[:] = sorted(name for name in directories if not name.startswith(".") and name not in SKIPPED_DIRECTORIES)
+        yield from (Path(directory) / name for name in sorted(files) if name.endswith(WATCHED_SUFFIXES))
+
+
+# -- The request of request.json, and its answer as a line.
+
+FILE = "request.json"
+MAX_REQUEST_BYTES = 1 << 20
+PAYLOAD_SHOWN = 60
+
+
+class ExampleRequest(Struct, forbid_unknown_fields=True):
+    """What `Client.decide` takes."""
+
+    tenant_id: str
+    message_type: str
+    payload: Any
+    policy_id: str | None = None
+    context: dict[str, Any] | None = None
+    push_assignment: bool = False
+
+
+DEFAULT = ExampleRequest("acme", "chat", "hello")
+
+
+def read_example(directory: Path) -> ExampleRequest:
+    """Read request.json; a plain request if there is none. Raises Misconfigured."""
+    path = directory / FILE
+    if not path.is_file():
+        return DEFAULT
+    if path.stat().st_size > MAX_REQUEST_BYTES:
+        raise Misconfigured(FILE, f"has more than {MAX_REQUEST_BYTES} bytes")
+    data = b""
+    try:
+        data = path.read_bytes()
+        request = msgspec.json.decode(data, type=ExampleRequest)
+        check_numbers(data, request)
+    except (*UNREADABLE_ERRORS, OSError, ValueError) as exc:
+        raise Misconfigured(FILE, describe_unreadable(data, exc)) from exc
+    return request
+
+
+def format_request(request: ExampleRequest) -> str:
+    payload = msgspec.json.encode(request.payload).decode()
+    return f"{request.tenant_id} {request.message_type} {payload if len(payload) <= PAYLOAD_SHOWN else payload[:PAYLOAD_SHOWN] + '…'}"
+
+
+def format_answer(answer: Answer, latency_ms: float) -> str:
+    """Who does it and why, by which policy, which extensions were called; or what the refusal says."""
+    if answer.decision is None:
+        refusal = answer.error
+        return f"refused: {refusal.code}: {refusal.message}" if refusal is not None else "refused"
+    decision = answer.decision
+    metadata: Mapping[str, str] = decision.metadata
+    policy = f"policy {metadata.get('policy_id')} version {metadata.get('policy_version')}"
+    return f"{decision.provider_id} ({decision.reason}), {policy}, {latency_ms:.1f} ms"

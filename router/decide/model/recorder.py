@@ -37,50 +37,6 @@ from router.policies.model import (
 )
 from router.policies.model.measurements import NO_FIGURES, LearnedFigures
 
-# -- One decision as bytes, without secrets.
-#
-# It has no payload, and no reference to one: an address may carry a signature. What stands
-# under a masked key is hidden (`router.core.masking`). A case that is too large, or holds what
-# cannot be written, is kept without its context, and says so: whatever a request holds, its
-# decision stands.
-
-_ENCODER = msgspec.json.Encoder(enc_hook=dict)  # a read-only mapping as a dict
-
-read_case = msgspec.json.Decoder(RecordedDecision).decode
-
-
-def case_bytes(case: RecordedDecision, most: int) -> bytes:
-    """Redacted; at most so many bytes where leaving the context out is enough."""
-    redacted = replace(case, request=_redact(case.request))
-    try:
-        data = _ENCODER.encode(redacted)
-    except (TypeError, ValueError, RecursionError):
-        data = b""
-    if 0 < len(data) <= most:
-        return data
-    return _ENCODER.encode(replace(redacted, request=_drop_context(redacted.request), is_cut=True))
-
-
-def _redact(request: RouteRequest) -> RouteRequest:
-    return replace(
-        request,
-        payload=None,
-        payload_ref=None,
-        context=_mask(request.context),
-        constraints=_mask(request.constraints),
-        metadata=_mask(request.metadata),
-    )
-
-
-def _mask(fields: Mapping[str, object]) -> Mapping[str, object]:
-    hidden = mask_secrets(fields) if fields else NOTHING
-    return hidden if isinstance(hidden, Mapping) else NOTHING
-
-
-def _drop_context(request: RouteRequest) -> RouteRequest:
-    return replace(request, context=NOTHING, constraints=NOTHING, metadata=NOTHING)
-
-
 # -- The rings of the recorded tenants.
 
 MAX_UNUSED_FIGURES = 50  # providers of a policy without a strategy, whose figures are recorded so that one can be tried
@@ -222,3 +178,47 @@ def _figures_of_policy(policy: Policy, figures: Mapping[str, LearnedFigures]) ->
         return NO_FIGURES
     names = {name for arm in arms for name in arm.plan.providers}
     return {name: known for name in names if (known := figures.get(name)) is not None} if figures else NO_FIGURES
+
+
+# -- One decision as bytes, without secrets.
+#
+# It has no payload, and no reference to one: an address may carry a signature. What stands
+# under a masked key is hidden (`router.core.masking`). A case that is too large, or holds what
+# cannot be written, is kept without its context, and says so: whatever a request holds, its
+# decision stands.
+
+_ENCODER = msgspec.json.Encoder(enc_hook=dict)  # a read-only mapping as a dict
+
+read_case = msgspec.json.Decoder(RecordedDecision).decode
+
+
+def case_bytes(case: RecordedDecision, most: int) -> bytes:
+    """Redacted; at most so many bytes where leaving the context out is enough."""
+    redacted = replace(case, request=_redact(case.request))
+    try:
+        data = _ENCODER.encode(redacted)
+    except (TypeError, ValueError, RecursionError):
+        data = b""
+    if 0 < len(data) <= most:
+        return data
+    return _ENCODER.encode(replace(redacted, request=_drop_context(redacted.request), is_cut=True))
+
+
+def _redact(request: RouteRequest) -> RouteRequest:
+    return replace(
+        request,
+        payload=None,
+        payload_ref=None,
+        context=_mask(request.context),
+        constraints=_mask(request.constraints),
+        metadata=_mask(request.metadata),
+    )
+
+
+def _mask(fields: Mapping[str, object]) -> Mapping[str, object]:
+    hidden = mask_secrets(fields) if fields else NOTHING
+    return hidden if isinstance(hidden, Mapping) else NOTHING
+
+
+def _drop_context(request: RouteRequest) -> RouteRequest:
+    return replace(request, context=NOTHING, constraints=NOTHING, metadata=NOTHING)

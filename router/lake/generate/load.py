@@ -21,32 +21,6 @@ from router.lake.generate.population import FACTORS, Population, Profile
 from router.lake.generate.truth import ProfileDay, Truth
 from router.lake.tables.gold_tables import NO_MODEL
 
-# -- Damage: bodies that are no usage events, each for another reason. The lake puts them into
-# quarantine with the reason.
-
-_DAMAGES: tuple[Callable[[dict[str, object]], bytes], ...] = (
-    lambda body: orjson.dumps(body)[:-20],
-    lambda _: b"",
-    lambda body: b"\xff\xfe" + orjson.dumps(body),
-    lambda body: orjson.dumps([body]),
-    lambda body: _drop_fields(body, "tenant_id"),
-    lambda body: _drop_fields(body, "timestamp"),
-    lambda body: _drop_fields(body, "assignment_id", "request_id"),
-    lambda body: orjson.dumps({**body, "cost": "free"}),
-    lambda body: orjson.dumps({**body, "latency_ms": "slow"}),
-    lambda body: orjson.dumps({**body, "provider_id": None}),
-)
-
-
-def damage(body: bytes, which: int) -> bytes:
-    """Damage the body of a good event in one of ten ways."""
-    return _DAMAGES[which % len(_DAMAGES)](orjson.loads(body))
-
-
-def _drop_fields(body: dict[str, object], *names: str) -> bytes:
-    return orjson.dumps({name: value for name, value in body.items() if name not in names})
-
-
 # -- The load.
 
 LoadMessage = tuple[str, bytes]  # Nats-Msg-Id, body
@@ -216,3 +190,29 @@ def _repeat_later(body: bytes) -> bytes:
 def _contradict(body: bytes) -> bytes:
     event = orjson.loads(body)
     return orjson.dumps({**event, "latency_ms": event["latency_ms"] + 1, "cost": event["cost"] + 1.0})
+
+
+# -- Damage: bodies that are no usage events, each for another reason. The lake puts them into
+# quarantine with the reason.
+
+_DAMAGES: tuple[Callable[[dict[str, object]], bytes], ...] = (
+    lambda body: orjson.dumps(body)[:-20],
+    lambda _: b"",
+    lambda body: b"\xff\xfe" + orjson.dumps(body),
+    lambda body: orjson.dumps([body]),
+    lambda body: _drop_fields(body, "tenant_id"),
+    lambda body: _drop_fields(body, "timestamp"),
+    lambda body: _drop_fields(body, "assignment_id", "request_id"),
+    lambda body: orjson.dumps({**body, "cost": "free"}),
+    lambda body: orjson.dumps({**body, "latency_ms": "slow"}),
+    lambda body: orjson.dumps({**body, "provider_id": None}),
+)
+
+
+def damage(body: bytes, which: int) -> bytes:
+    """Damage the body of a good event in one of ten ways."""
+    return _DAMAGES[which % len(_DAMAGES)](orjson.loads(body))
+
+
+def _drop_fields(body: dict[str, object], *names: str) -> bytes:
+    return orjson.dumps({name: value for name, value in body.items() if name not in names})

@@ -33,85 +33,6 @@ from router.lake.reconcile.stream import BRONZE_CHECK, RANGE, Ends, OpenStream, 
 from router.lake.warehouse import DataFile, SequenceSpans
 from router.lake.warehouse.storage import Storage
 
-# -- Sequences that a check names: how many, and the first of them as spans. The tasks find
-# them, the driver puts them together.
-
-Span = tuple[int, int]
-
-
-class Sequences(Struct, frozen=True):
-    """`spans`: the first ones, rising, both ends inclusive."""
-
-    count: int = 0
-    spans: tuple[Span, ...] = ()
-
-    def format(self) -> list[str]:
-        """Write them as `5` and `7-12`."""
-        return [str(first) if first == last else f"{first}-{last}" for first, last in self.spans]
-
-
-def list_sequences(rising: Integers) -> Sequences:
-    """Return the rising numbers as spans."""
-    if not len(rising):
-        return Sequences()
-    ends = np.flatnonzero(np.diff(rising) > 1)
-    firsts, lasts = np.concatenate([rising[:1], rising[ends + 1]]), np.concatenate([rising[ends], rising[-1:]])
-    return Sequences(len(rising), tuple(zip(firsts[:NAMED].tolist(), lasts[:NAMED].tolist(), strict=True)))
-
-
-def join_sequences(parts: Iterable[Sequences]) -> Sequences:
-    """Put the parts together, which are of neighbouring ranges, in order."""
-    count, spans = 0, list[Span]()
-    for part in parts:
-        count += part.count
-        for first, last in part.spans:
-            if spans and spans[-1][1] + 1 == first:
-                spans[-1] = (spans[-1][0], last)
-            else:
-                spans.append((first, last))
-    return Sequences(count, tuple(spans[:NAMED]))
-
-
-# -- Costs, read from the text of the bodies again: by Arrow, and by Decimal in doubt. The
-# number is taken with all its digits and rounded half up to nine places: never a float.
-
-MONEY_TYPE = pa.decimal128(38, 9)
-_EXACT_TYPE = pa.decimal256(76, 40)
-# At most as many digits and as great an exponent as `_EXACT_TYPE` holds; Decimal reads any other number.
-_COST_PATTERN = r'"cost"\s*:\s*(?P<cost>-?[0-9]{1,17}(?:\.[0-9]{1,20})?(?:[eE][-+]?1?[0-9])?)\s*[,}]'
-_NINE_PLACES = Decimal("0.000000001")
-_WIDE_CONTEXT = Context(prec=100)
-_TOO_LARGE_COST = Decimal("1e29")
-
-
-def read_costs(bodies: pa.ChunkedArray) -> pa.Array:
-    """Return the cost of each body, decimal(38,9), null if it has none.
-
-    A body is parsed as JSON if its text alone does not say it: a second "cost" may be another field's, and a backslash may hide one.
-    """
-    text = bodies.combine_chunks()
-    found = pc.struct_field(pc.extract_regex(text, _COST_PATTERN), "cost").cast(pa.string()).cast(_EXACT_TYPE)
-    rounded = pc.round(found, 9, "half_towards_infinity")
-    is_plain = pc.and_(pc.equal(pc.count_substring(text, '"cost"'), 1), pc.invert(pc.match_substring(text, "\\")))
-    is_plain = pc.and_(is_plain, pc.fill_null(pc.less(pc.abs(rounded), pa.scalar(_TOO_LARGE_COST, _EXACT_TYPE)), False))
-    costs = pc.if_else(is_plain, rounded, pa.scalar(None, _EXACT_TYPE)).cast(MONEY_TYPE)
-    if pc.all(is_plain).as_py():
-        return costs
-    again = [_parse_cost(body) for body in text.filter(pc.invert(is_plain)).to_pylist()]
-    return pc.replace_with_mask(costs, pc.invert(is_plain), pa.array(again, MONEY_TYPE))
-
-
-def _parse_cost(body: bytes) -> Decimal | None:
-    """Return the cost of a body; None if it has none that could be summed."""
-    try:
-        found = json.loads(body, parse_float=Decimal, parse_int=Decimal)
-        cost = found.get("cost") if isinstance(found, dict) else None
-        cost = cost.quantize(_NINE_PLACES, ROUND_HALF_UP, _WIDE_CONTEXT) if isinstance(cost, Decimal) else None
-    except (ValueError, RecursionError, InvalidOperation):
-        return None
-    return cost if cost is not None and abs(cost) < _TOO_LARGE_COST else None
-
-
 # -- The checks.
 
 PARTS = ("silver", "duplicates", "conflicts", "quarantine")
@@ -320,3 +241,82 @@ def _tell_costs(found: RangeFound) -> ReconcileCheck:
     bronze, silver = (format_money(found.counts[name]) for name in ("in_bronze", "in_silver"))
     figures = {"events": events, "bronze": bronze, "silver": silver, "differ": wrong.count}
     return ReconcileCheck(COST_CHECK, not wrong.count, f"{silver} over {events} events", figures, wrong.format())
+
+
+# -- Sequences that a check names: how many, and the first of them as spans. The tasks find
+# them, the driver puts them together.
+
+Span = tuple[int, int]
+
+
+class Sequences(Struct, frozen=True):
+    """`spans`: the first ones, rising, both ends inclusive."""
+
+    count: int = 0
+    spans: tuple[Span, ...] = ()
+
+    def format(self) -> list[str]:
+        """Write them as `5` and `7-12`."""
+        return [str(first) if first == last else f"{first}-{last}" for first, last in self.spans]
+
+
+def list_sequences(rising: Integers) -> Sequences:
+    """Return the rising numbers as spans."""
+    if not len(rising):
+        return Sequences()
+    ends = np.flatnonzero(np.diff(rising) > 1)
+    firsts, lasts = np.concatenate([rising[:1], rising[ends + 1]]), np.concatenate([rising[ends], rising[-1:]])
+    return Sequences(len(rising), tuple(zip(firsts[:NAMED].tolist(), lasts[:NAMED].tolist(), strict=True)))
+
+
+def join_sequences(parts: Iterable[Sequences]) -> Sequences:
+    """Put the parts together, which are of neighbouring ranges, in order."""
+    count, spans = 0, list[Span]()
+    for part in parts:
+        count += part.count
+        for first, last in part.spans:
+            if spans and spans[-1][1] + 1 == first:
+                spans[-1] = (spans[-1][0], last)
+            else:
+                spans.append((first, last))
+    return Sequences(count, tuple(spans[:NAMED]))
+
+
+# -- Costs, read from the text of the bodies again: by Arrow, and by Decimal in doubt. The
+# number is taken with all its digits and rounded half up to nine places: never a float.
+
+MONEY_TYPE = pa.decimal128(38, 9)
+_EXACT_TYPE = pa.decimal256(76, 40)
+# At most as many digits and as great an exponent as `_EXACT_TYPE` holds; Decimal reads any other number.
+_COST_PATTERN = r'"cost"\s*:\s*(?P<cost>-?[0-9]{1,17}(?:\.[0-9]{1,20})?(?:[eE][-+]?1?[0-9])?)\s*[,}]'
+_NINE_PLACES = Decimal("0.000000001")
+_WIDE_CONTEXT = Context(prec=100)
+_TOO_LARGE_COST = Decimal("1e29")
+
+
+def read_costs(bodies: pa.ChunkedArray) -> pa.Array:
+    """Return the cost of each body, decimal(38,9), null if it has none.
+
+    A body is parsed as JSON if its text alone does not say it: a second "cost" may be another field's, and a backslash may hide one.
+    """
+    text = bodies.combine_chunks()
+    found = pc.struct_field(pc.extract_regex(text, _COST_PATTERN), "cost").cast(pa.string()).cast(_EXACT_TYPE)
+    rounded = pc.round(found, 9, "half_towards_infinity")
+    is_plain = pc.and_(pc.equal(pc.count_substring(text, '"cost"'), 1), pc.invert(pc.match_substring(text, "\\")))
+    is_plain = pc.and_(is_plain, pc.fill_null(pc.less(pc.abs(rounded), pa.scalar(_TOO_LARGE_COST, _EXACT_TYPE)), False))
+    costs = pc.if_else(is_plain, rounded, pa.scalar(None, _EXACT_TYPE)).cast(MONEY_TYPE)
+    if pc.all(is_plain).as_py():
+        return costs
+    again = [_parse_cost(body) for body in text.filter(pc.invert(is_plain)).to_pylist()]
+    return pc.replace_with_mask(costs, pc.invert(is_plain), pa.array(again, MONEY_TYPE))
+
+
+def _parse_cost(body: bytes) -> Decimal | None:
+    """Return the cost of a body; None if it has none that could be summed."""
+    try:
+        found = json.loads(body, parse_float=Decimal, parse_int=Decimal)
+        cost = found.get("cost") if isinstance(found, dict) else None
+        cost = cost.quantize(_NINE_PLACES, ROUND_HALF_UP, _WIDE_CONTEXT) if isinstance(cost, Decimal) else None
+    except (ValueError, RecursionError, InvalidOperation):
+        return None
+    return cost if cost is not None and abs(cost) < _TOO_LARGE_COST else None

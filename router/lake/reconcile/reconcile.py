@@ -32,6 +32,53 @@ if TYPE_CHECKING:
     from router.lake.reconcile.results import ResultStreams
     from router.lake.reconcile.stream import OpenStream
 
+# -- All the checks.
+
+
+def reconcile(
+    spark: SparkSession,
+    warehouse: Warehouse,
+    stream: OpenStream | None = None,
+    streams: ResultStreams | None = None,
+    *,
+    settled: Sequence[BudgetSum] | None = None,
+    on_check: Callable[[str], None] = lambda _: None,
+) -> Reconciliation:
+    """`stream`: usage in the broker, None if it cannot be reached; `settled`: what is settled of budgets, likewise. `on_check` gets the
+    name of the next check.
+    """
+    tables = WarehouseSnapshot(warehouse, warehouse.head())
+    if stream is not None:
+        refuse_other_stream(tables, stream)
+    return Reconciliation(list(_run_checks(spark, tables, stream, streams, settled=settled, on_check=on_check)))
+
+
+def _run_checks(
+    spark: SparkSession,
+    tables: WarehouseSnapshot,
+    stream: OpenStream | None,
+    streams: ResultStreams | None,
+    *,
+    settled: Sequence[BudgetSum] | None,
+    on_check: Callable[[str], None],
+) -> Iterator[ReconcileCheck]:
+    on_check("messages")
+    yield from check_messages(spark, tables, stream)
+    on_check("identities")
+    yield check_identities(spark, tables)
+    on_check("sums")
+    yield from check_sums(spark, tables)
+    on_check("results")
+    if streams is None:
+        yield ReconcileCheck(RESULTS_CHECK, None, "there are no results to be asked")
+    else:
+        yield check_results(spark, tables, streams)
+    on_check("budgets")
+    if settled is None:
+        yield ReconcileCheck(BUDGETS_CHECK, None, "the budgets cannot be read")
+    else:
+        yield check_budgets(spark, tables, settled)
+
 
 # -- The check of identities: silver holds each one once within its (day, bucket), and the
 # numbers by which it is deduplicated are the identity's. That an identity stands on two days
@@ -83,51 +130,3 @@ def _have_own_numbers(rows: pa.Table) -> pa.Array:
         for part in (slice(6, 22), slice(22, None))
     )
     return pc.and_(pc.equal(rows["id_high"], high), pc.equal(rows["id_low"], low))
-
-
-# -- All the checks.
-
-
-def reconcile(
-    spark: SparkSession,
-    warehouse: Warehouse,
-    stream: OpenStream | None = None,
-    streams: ResultStreams | None = None,
-    *,
-    settled: Sequence[BudgetSum] | None = None,
-    on_check: Callable[[str], None] = lambda _: None,
-) -> Reconciliation:
-    """`stream`: usage in the broker, None if it cannot be reached; `settled`: what is settled of budgets, likewise. `on_check` gets the
-    name of the next check.
-    """
-    tables = WarehouseSnapshot(warehouse, warehouse.head())
-    if stream is not None:
-        refuse_other_stream(tables, stream)
-    return Reconciliation(list(_run_checks(spark, tables, stream, streams, settled=settled, on_check=on_check)))
-
-
-def _run_checks(
-    spark: SparkSession,
-    tables: WarehouseSnapshot,
-    stream: OpenStream | None,
-    streams: ResultStreams | None,
-    *,
-    settled: Sequence[BudgetSum] | None,
-    on_check: Callable[[str], None],
-) -> Iterator[ReconcileCheck]:
-    on_check("messages")
-    yield from check_messages(spark, tables, stream)
-    on_check("identities")
-    yield check_identities(spark, tables)
-    on_check("sums")
-    yield from check_sums(spark, tables)
-    on_check("results")
-    if streams is None:
-        yield ReconcileCheck(RESULTS_CHECK, None, "there are no results to be asked")
-    else:
-        yield check_results(spark, tables, streams)
-    on_check("budgets")
-    if settled is None:
-        yield ReconcileCheck(BUDGETS_CHECK, None, "the budgets cannot be read")
-    else:
-        yield check_budgets(spark, tables, settled)

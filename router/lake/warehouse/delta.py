@@ -26,30 +26,6 @@ from router.core.errors import Conflict
 from router.lake.warehouse.commit import DataFile
 from router.lake.warehouse.storage import Storage
 
-# -- The log of a table is never cut: a seal is read as of a version, for ever, and a version is
-# read by its log. By default delta-rs deletes entries that are older than thirty days after a
-# commit that follows a checkpoint, and so do other tools. A table says that they must not; a
-# table that does not say it yet gets the property before anything but a commit of ours changes
-# it.
-
-_LOG_CLEANUP = "delta.enableExpiredLogCleanup"
-KEPT_LOG = MappingProxyType({_LOG_CLEANUP: "false"})  # properties of a table
-AFTER_COMMIT = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
-
-
-def keep_log(table: DeltaTable) -> None:
-    """Say in the table that its log is kept, if it does not say so yet. Raises CommitFailedError if that is refused."""
-    while table.metadata().configuration.get(_LOG_CLEANUP) != KEPT_LOG[_LOG_CLEANUP]:
-        before = table.version()
-        try:
-            table.alter.set_table_properties(dict(KEPT_LOG), post_commithook_properties=AFTER_COMMIT)
-        except CommitFailedError:
-            table.update_incremental()
-            if table.version() == before:
-                raise
-        table.update_incremental()
-
-
 # -- The table.
 
 CHECKPOINT_INTERVAL = "20"  # commits
@@ -247,3 +223,27 @@ def _find_commit_id(table: DeltaTable, version: int) -> object:
     """Return the id of a commit; None if it has none."""
     commits = table.history(table.version() - version + 1)
     return next((one.get(COMMIT_ID) for one in commits if one["version"] == version), None)
+
+
+# -- The log of a table is never cut: a seal is read as of a version, for ever, and a version is
+# read by its log. By default delta-rs deletes entries that are older than thirty days after a
+# commit that follows a checkpoint, and so do other tools. A table says that they must not; a
+# table that does not say it yet gets the property before anything but a commit of ours changes
+# it.
+
+_LOG_CLEANUP = "delta.enableExpiredLogCleanup"
+KEPT_LOG = MappingProxyType({_LOG_CLEANUP: "false"})  # properties of a table
+AFTER_COMMIT = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+
+
+def keep_log(table: DeltaTable) -> None:
+    """Say in the table that its log is kept, if it does not say so yet. Raises CommitFailedError if that is refused."""
+    while table.metadata().configuration.get(_LOG_CLEANUP) != KEPT_LOG[_LOG_CLEANUP]:
+        before = table.version()
+        try:
+            table.alter.set_table_properties(dict(KEPT_LOG), post_commithook_properties=AFTER_COMMIT)
+        except CommitFailedError:
+            table.update_incremental()
+            if table.version() == before:
+                raise
+        table.update_incremental()

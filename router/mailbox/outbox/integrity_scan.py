@@ -29,55 +29,6 @@ from router.mailbox.outbox.broker_loss import SELECT_NEWEST, PublishAckRow, Stre
 from router.mailbox.postgres import Database
 from router.process.observability import events, logs
 
-# -- Which events are missing from the stream. At most GAP + 1 messages are read for each event,
-# so other writers cannot slow it down.
-#
-# . 2 3 . 5 6 7 . 9      close together: one reader reads their headers
-# 900 … 17000            far apart: one request each, and one for each event that a reader did not find
-
-GAP: Final = 10  # other messages between two neighbours: reading over them is cheaper than a request for each side
-MAX_SINGLE_READS: Final = 20  # fewer events get one request each: a reader costs three requests
-HEADERS_PER_READ: Final = 1000  # headers in one read
-MAX_CONCURRENT_READS: Final = 10  # requests at once: the server's answer holds the payload, too
-
-
-async def find_missing(jetstream: JetStream, snapshot: StreamSnapshot, wanted: Mapping[int, UUID]) -> set[int]:
-    """Return the sequences that no longer hold their event. Raises BrokerUnavailable, BrokerRefused."""
-    found: set[int] = set()
-    for first, last in stretches(wanted):
-        found |= await _read_headers(jetstream, snapshot.name, first, last, wanted)
-    odd = [sequence for sequence in wanted if sequence not in found]
-    missing = set()
-    for start in range(0, len(odd), MAX_CONCURRENT_READS):
-        some = odd[start : start + MAX_CONCURRENT_READS]
-        there = await asyncio.gather(*(is_at(jetstream, snapshot, wanted[sequence], sequence) for sequence in some))
-        missing |= {sequence for sequence, is_there in zip(some, there, strict=True) if not is_there}
-    return missing
-
-
-def stretches(sequences: Iterable[int]) -> Sequence[tuple[int, int]]:
-    """Group sequences that are close enough for one reader; return the first and last of each group."""
-    runs: list[list[int]] = []
-    for sequence in sorted(sequences):
-        if not runs or sequence - runs[-1][-1] > GAP + 1:
-            runs.append([])
-        runs[-1].append(sequence)
-    return [(run[0], run[-1]) for run in runs if len(run) >= MAX_SINGLE_READS]
-
-
-async def _read_headers(jetstream: JetStream, stream: str, first: int, last: int, wanted: Mapping[int, UUID]) -> set[int]:
-    """Return the sequences from `first` to `last` that still hold their event; headers of other messages are dropped."""
-    found: set[int] = set()
-    async with open_reader(jetstream, stream, first, headers_only=True) as reader:
-        while first <= last and (heads := await reader.read(min(HEADERS_PER_READ, last - first + 1))):
-            for head in heads:
-                event = wanted.get(head.sequence)
-                if event is not None and head.headers.get("Nats-Msg-Id") == str(event):
-                    found.add(head.sequence)
-            first = heads[-1].sequence + 1
-    return found
-
-
 # -- The scan.
 
 log = logs.logger(__name__)
@@ -204,3 +155,52 @@ def _places(ack_rows: list[PublishAckRow], snapshot: StreamSnapshot) -> dict[int
     """The sequences at which unexpired events should be."""
     places = [place for ack_row in _select_current(snapshot, ack_rows) for place in zip(ack_row.sequences, ack_row.ids, strict=True)]
     return {sequence: event for sequence, event in places if sequence >= snapshot.first}
+
+
+# -- Which events are missing from the stream. At most GAP + 1 messages are read for each event,
+# so other writers cannot slow it down.
+#
+# . 2 3 . 5 6 7 . 9      close together: one reader reads their headers
+# 900 … 17000            far apart: one request each, and one for each event that a reader did not find
+
+GAP: Final = 10  # other messages between two neighbours: reading over them is cheaper than a request for each side
+MAX_SINGLE_READS: Final = 20  # fewer events get one request each: a reader costs three requests
+HEADERS_PER_READ: Final = 1000  # headers in one read
+MAX_CONCURRENT_READS: Final = 10  # requests at once: the server's answer holds the payload, too
+
+
+async def find_missing(jetstream: JetStream, snapshot: StreamSnapshot, wanted: Mapping[int, UUID]) -> set[int]:
+    """Return the sequences that no longer hold their event. Raises BrokerUnavailable, BrokerRefused."""
+    found: set[int] = set()
+    for first, last in stretches(wanted):
+        found |= await _read_headers(jetstream, snapshot.name, first, last, wanted)
+    odd = [sequence for sequence in wanted if sequence not in found]
+    missing = set()
+    for start in range(0, len(odd), MAX_CONCURRENT_READS):
+        some = odd[start : start + MAX_CONCURRENT_READS]
+        there = await asyncio.gather(*(is_at(jetstream, snapshot, wanted[sequence], sequence) for sequence in some))
+        missing |= {sequence for sequence, is_there in zip(some, there, strict=True) if not is_there}
+    return missing
+
+
+def stretches(sequences: Iterable[int]) -> Sequence[tuple[int, int]]:
+    """Group sequences that are close enough for one reader; return the first and last of each group."""
+    runs: list[list[int]] = []
+    for sequence in sorted(sequences):
+        if not runs or sequence - runs[-1][-1] > GAP + 1:
+            runs.append([])
+        runs[-1].append(sequence)
+    return [(run[0], run[-1]) for run in runs if len(run) >= MAX_SINGLE_READS]
+
+
+async def _read_headers(jetstream: JetStream, stream: str, first: int, last: int, wanted: Mapping[int, UUID]) -> set[int]:
+    """Return the sequences from `first` to `last` that still hold their event; headers of other messages are dropped."""
+    found: set[int] = set()
+    async with open_reader(jetstream, stream, first, headers_only=True) as reader:
+        while first <= last and (heads := await reader.read(min(HEADERS_PER_READ, last - first + 1))):
+            for head in heads:
+                event = wanted.get(head.sequence)
+                if event is not None and head.headers.get("Nats-Msg-Id") == str(event):
+                    found.add(head.sequence)
+            first = heads[-1].sequence + 1
+    return found

@@ -24,28 +24,6 @@ from router.delivery.wire.api import JetStream, Json
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.frame_parser import Headers
 
-# -- The wait for an answer that comes only when the server has done its work. A time that is
-# good for other requests says nothing here. The answer is lost when the connection is, and the
-# connection's own pings end it when the server is silent.
-
-WORK_S = 3600.0  # 700 GB at 200 MB a second; what takes longer was lost: the stream's leader died, and our connection is to another server
-LOOK_S = 1.0
-
-Answer = TypeVar("Answer")
-
-
-async def wait_for_work(connection: Connection, what: str, request: Coroutine[Any, Any, Answer]) -> Answer:
-    """The answer, or what the request raises. Raises BrokerUnavailable when the connection is lost. `what`: the request, for the error."""
-    lives, asking = connection.reconnect_count, asyncio.create_task(request)
-    try:
-        while not (await asyncio.wait((asking,), timeout=LOOK_S))[0]:
-            if connection.reconnect_count != lives or not connection.is_connected:
-                raise BrokerUnavailable(f"{what}: the connection was lost before the answer")
-        return asking.result()
-    finally:
-        asking.cancel()
-
-
 # -- The snapshot.
 
 CHUNK_BYTES = 128 * 1024
@@ -109,3 +87,25 @@ async def _send(jetstream: JetStream, stream: str, target: str, chunk: bytes, ti
     if error := answer.get("error"):
         raise BrokerRefused(error.get("err_code", 0), f"restore of {stream}: {error.get('description', '')}", error.get("code", 0))
     return answer
+
+
+# -- The wait for an answer that comes only when the server has done its work. A time that is
+# good for other requests says nothing here. The answer is lost when the connection is, and the
+# connection's own pings end it when the server is silent.
+
+WORK_S = 3600.0  # 700 GB at 200 MB a second; what takes longer was lost: the stream's leader died, and our connection is to another server
+LOOK_S = 1.0
+
+Answer = TypeVar("Answer")
+
+
+async def wait_for_work(connection: Connection, what: str, request: Coroutine[Any, Any, Answer]) -> Answer:
+    """The answer, or what the request raises. Raises BrokerUnavailable when the connection is lost. `what`: the request, for the error."""
+    lives, asking = connection.reconnect_count, asyncio.create_task(request)
+    try:
+        while not (await asyncio.wait((asking,), timeout=LOOK_S))[0]:
+            if connection.reconnect_count != lives or not connection.is_connected:
+                raise BrokerUnavailable(f"{what}: the connection was lost before the answer")
+        return asking.result()
+    finally:
+        asking.cancel()

@@ -25,99 +25,6 @@ if TYPE_CHECKING:
     from router.contracts.request import RouteRequest
     from router.policies.model import ParsedPolicy, Policy
 
-
-# -- `router policy lint`.
-
-Remark = tuple[str, str, str, str]  # file, severity, path inside the document, message
-LINT_COLUMNS = ("file", "", "where", "what")
-LINT_FIELDS = ("file", "severity", "path", "message")
-
-
-@command(skip_settings)
-def lint(
-    session: CommandSession,
-    path: Annotated[Path, typer.Argument(metavar="FILE|DIR", help="A policy, or a directory of <tenant>/<policy>.json.", exists=True)],
-) -> int:
-    """Check policies: errors keep a policy from being used, warnings look wrong. Exit status: 1 when there is an error.
-
-    Example:  router policy lint ./policies
-    """
-    documents = list(_list_documents(path))
-    if not documents:  # a wrong path far more often than a wish to check nothing
-        raise typer.BadParameter(f"{path}: there is no policy in it", param_hint="FILE|DIR")
-    remarks = [remark for file, name in documents for remark in _check_document(file, name)]
-    session.emit(
-        remarks, LINT_COLUMNS, tuple, lambda remark: dict(zip(LINT_FIELDS, remark, strict=True)), empty="nothing to say against it"
-    )
-    return exit_codes.NO if any(severity == "error" for _, severity, _, _ in remarks) else exit_codes.OK
-
-
-def _list_documents(path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the files, and the name of each in the output."""
-    if path.is_file():
-        yield path, str(path)
-        return
-    for file in sorted(path.rglob("*")):
-        if file.is_file():
-            yield file, str(file.relative_to(path))
-
-
-def _check_document(file: Path, name: str) -> Iterator[Remark]:
-    from router.policies.model import PolicyError, load_policy
-    from router.policies.model import lint as findings_of
-
-    if file.suffix != ".json":
-        yield name, "error", "", "is not a document's name: <tenant>/<policy>.json"
-        return
-    try:
-        parsed = load_policy(file.read_bytes(), file.resolve().parent.name, file.stem)
-    except PolicyError as exc:
-        yield from ((name, "error", where, what) for where, what in exc.errors)
-        return
-    except OSError as exc:
-        yield name, "error", "", f"cannot be read: {exc.strerror}"
-        return
-    for finding in (*parsed.warnings, *findings_of(parsed.policy)):
-        yield name, finding.severity, finding.path, finding.message
-
-
-# -- What a candidate would change, for people and for programs.
-
-CHANGES = ("decided", "tenant", "request", "before", "after")
-PAIRS = ("before", "after", "requests")
-SHARES = ("provider", "share", "with the candidate")
-UNCERTAINTIES = ("request", "why it cannot be compared")
-
-
-def print_trial(found: PolicyTrial) -> None:
-    if found.changed:
-        print_table(CHANGES, map(_build_change_row, found.changed))
-        print_table(PAIRS, ((before, after, count) for (before, after), count in found.pairs.items()))
-    print_table(SHARES, ((one.provider, f"{one.before:.1%}", f"{one.after:.1%}") for one in found.shares))
-    if all(found.expected.get(side) for side in SIDES):
-        print(f"expected latency {_describe_means(found, 'latency_ms', ' ms')}, expected cost {_describe_means(found, 'cost', '')}")
-    if found.unclear:
-        print_table(UNCERTAINTIES, ((one["request_id"], one["uncertainty"]) for one in found.unclear))
-    print(f"{'. '.join(list_sentences(found))}.")
-
-
-def _describe_means(found: PolicyTrial, name: str, unit: str) -> str:
-    return " -> ".join(f"{found.expected[side][name]:.4g}{unit}" for side in SIDES)
-
-
-def list_trial_fields(found: PolicyTrial) -> dict[str, object]:
-    pairs = [{"before": before, "after": after, "requests": count} for (before, after), count in found.pairs.items()]
-    shares = [structs.asdict(one) for one in found.shares]
-    return {**{name: getattr(found, name) for name in found.__struct_fields__}, "shares": shares, "pairs": pairs}
-
-
-def _build_change_row(one: Compared) -> tuple[object, ...]:
-    from datetime import UTC, datetime
-
-    at = datetime.fromtimestamp(one["at_ms"] / 1000, UTC).isoformat(timespec="seconds")
-    return at, one["tenant_id"], one["request_id"], describe_choice(one["before"]), describe_choice(one["after"])
-
-
 # -- `router policy try`.
 
 TRY_SERVICE = "try_policy"
@@ -234,3 +141,95 @@ def _decide(session: CommandSession, policy: Policy, request: RouteRequest) -> i
     if not session.as_json:
         print(printable(describe_answer(fields)))
     return exit_codes.OK if isinstance(answer, Decision) else exit_codes.NO
+
+
+# -- `router policy lint`.
+
+Remark = tuple[str, str, str, str]  # file, severity, path inside the document, message
+LINT_COLUMNS = ("file", "", "where", "what")
+LINT_FIELDS = ("file", "severity", "path", "message")
+
+
+@command(skip_settings)
+def lint(
+    session: CommandSession,
+    path: Annotated[Path, typer.Argument(metavar="FILE|DIR", help="A policy, or a directory of <tenant>/<policy>.json.", exists=True)],
+) -> int:
+    """Check policies: errors keep a policy from being used, warnings look wrong. Exit status: 1 when there is an error.
+
+    Example:  router policy lint ./policies
+    """
+    documents = list(_list_documents(path))
+    if not documents:  # a wrong path far more often than a wish to check nothing
+        raise typer.BadParameter(f"{path}: there is no policy in it", param_hint="FILE|DIR")
+    remarks = [remark for file, name in documents for remark in _check_document(file, name)]
+    session.emit(
+        remarks, LINT_COLUMNS, tuple, lambda remark: dict(zip(LINT_FIELDS, remark, strict=True)), empty="nothing to say against it"
+    )
+    return exit_codes.NO if any(severity == "error" for _, severity, _, _ in remarks) else exit_codes.OK
+
+
+def _list_documents(path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the files, and the name of each in the output."""
+    if path.is_file():
+        yield path, str(path)
+        return
+    for file in sorted(path.rglob("*")):
+        if file.is_file():
+            yield file, str(file.relative_to(path))
+
+
+def _check_document(file: Path, name: str) -> Iterator[Remark]:
+    from router.policies.model import PolicyError, load_policy
+    from router.policies.model import lint as findings_of
+
+    if file.suffix != ".json":
+        yield name, "error", "", "is not a document's name: <tenant>/<policy>.json"
+        return
+    try:
+        parsed = load_policy(file.read_bytes(), file.resolve().parent.name, file.stem)
+    except PolicyError as exc:
+        yield from ((name, "error", where, what) for where, what in exc.errors)
+        return
+    except OSError as exc:
+        yield name, "error", "", f"cannot be read: {exc.strerror}"
+        return
+    for finding in (*parsed.warnings, *findings_of(parsed.policy)):
+        yield name, finding.severity, finding.path, finding.message
+
+
+# -- What a candidate would change, for people and for programs.
+
+CHANGES = ("decided", "tenant", "request", "before", "after")
+PAIRS = ("before", "after", "requests")
+SHARES = ("provider", "share", "with the candidate")
+UNCERTAINTIES = ("request", "why it cannot be compared")
+
+
+def print_trial(found: PolicyTrial) -> None:
+    if found.changed:
+        print_table(CHANGES, map(_build_change_row, found.changed))
+        print_table(PAIRS, ((before, after, count) for (before, after), count in found.pairs.items()))
+    print_table(SHARES, ((one.provider, f"{one.before:.1%}", f"{one.after:.1%}") for one in found.shares))
+    if all(found.expected.get(side) for side in SIDES):
+        print(f"expected latency {_describe_means(found, 'latency_ms', ' ms')}, expected cost {_describe_means(found, 'cost', '')}")
+    if found.unclear:
+        print_table(UNCERTAINTIES, ((one["request_id"], one["uncertainty"]) for one in found.unclear))
+    print(f"{'. '.join(list_sentences(found))}.")
+
+
+def _describe_means(found: PolicyTrial, name: str, unit: str) -> str:
+    return " -> ".join(f"{found.expected[side][name]:.4g}{unit}" for side in SIDES)
+
+
+def list_trial_fields(found: PolicyTrial) -> dict[str, object]:
+    pairs = [{"before": before, "after": after, "requests": count} for (before, after), count in found.pairs.items()]
+    shares = [structs.asdict(one) for one in found.shares]
+    return {**{name: getattr(found, name) for name in found.__struct_fields__}, "shares": shares, "pairs": pairs}
+
+
+def _build_change_row(one: Compared) -> tuple[object, ...]:
+    from datetime import UTC, datetime
+
+    at = datetime.fromtimestamp(one["at_ms"] / 1000, UTC).isoformat(timespec="seconds")
+    return at, one["tenant_id"], one["request_id"], describe_choice(one["before"]), describe_choice(one["after"])

@@ -23,68 +23,6 @@ if TYPE_CHECKING:
     from router.policies.files import Mistake
     from router.policies.sync import PolicySyncStep
 
-
-# -- `router policy sync`.
-
-SYNC_COLUMNS = ("", "tenant", "policy", "now", "what changes")
-
-
-@command()
-async def sync(
-    session: CommandSession,
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="<tenant>/<policy>.json and _shared/.", exists=True, file_okay=False)],
-    *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")] = False,
-    author: Author = None,
-) -> int:
-    """Write what differs from DIR, and delete what is not in it. If one document is wrong, nothing is changed.
-
-    Exit status: 0 all is equal now (with --dry-run: already), 1 refused, another write came first, or (--dry-run) it differs.
-
-    Example:  router policy sync ./policies --dry-run
-    """
-    from router.policies.files import read_policies
-    from router.policies.sync import plan
-
-    files = read_policies(directory)
-    if files.mistakes or not files.policies:
-        # An empty directory is a wrong path far more often than the wish to delete everything.
-        empty = f"{directory}: there is no policy in it; to have none, delete them one by one"
-        return _refuse_directory([*map(str, files.mistakes)] or [empty], files.mistakes, session.as_json)
-    policies = await open_audited_store(session)
-    steps = plan(files.policies, await policies.store.list())
-    session.emit(steps, SYNC_COLUMNS, _build_step_row, _list_step_fields, empty="nothing to do: all is equal")
-    if dry_run:
-        return exit_codes.NO if steps else exit_codes.OK
-    done = 0
-    try:
-        for step in steps:
-            await policies.apply_step(step, choose_author(author))
-            done += 1
-    finally:
-        if done < len(steps):  # another write came first, the broker went away, or Ctrl-C
-            exit_codes.complain(f"at least the first {done} of {len(steps)} changes were made: run it again")
-    return exit_codes.OK
-
-
-def _refuse_directory(lines: list[str], mistakes: Sequence[Mistake], as_json: bool) -> int:
-    if as_json:
-        print_json({"ok": False, "errors": [{"file": one.path, "path": one.where, "message": one.message} for one in mistakes]})
-    for line in lines:
-        exit_codes.complain(line)
-    return exit_codes.NO
-
-
-def _list_step_fields(step: PolicySyncStep) -> dict[str, object]:
-    tenant, name = step.key
-    fields = {"action": step.action, "tenant": tenant, "policy": name, "replaces": step.replaces}
-    return {key: value for key, value in fields.items() if value is not None} | {"changes": [one.path for one in step.changes]}
-
-
-def _build_step_row(step: PolicySyncStep) -> tuple[object, ...]:
-    return (step.action, *step.key, step.replaces, ", ".join(one.path for one in step.changes))
-
-
 # -- `router policy put`, `rollback` and `delete`.
 
 Replaces = Annotated[int | None, typer.Option("--replaces", metavar="VERSION", help="The version that you saw and replace.", min=1)]
@@ -163,3 +101,64 @@ async def delete(session: CommandSession, tenant: Tenant, name: Name, *, replace
 def _emit_version(session: CommandSession, tenant: str, name: str, version: int, outcome: str, **facts: object) -> None:
     fields = {"ok": True, "tenant": tenant, "policy": name, "version": version, **facts}
     session.emit_one(fields, f"{tenant}/{name} version {version}: {outcome}")
+
+
+# -- `router policy sync`.
+
+SYNC_COLUMNS = ("", "tenant", "policy", "now", "what changes")
+
+
+@command()
+async def sync(
+    session: CommandSession,
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="<tenant>/<policy>.json and _shared/.", exists=True, file_okay=False)],
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")] = False,
+    author: Author = None,
+) -> int:
+    """Write what differs from DIR, and delete what is not in it. If one document is wrong, nothing is changed.
+
+    Exit status: 0 all is equal now (with --dry-run: already), 1 refused, another write came first, or (--dry-run) it differs.
+
+    Example:  router policy sync ./policies --dry-run
+    """
+    from router.policies.files import read_policies
+    from router.policies.sync import plan
+
+    files = read_policies(directory)
+    if files.mistakes or not files.policies:
+        # An empty directory is a wrong path far more often than the wish to delete everything.
+        empty = f"{directory}: there is no policy in it; to have none, delete them one by one"
+        return _refuse_directory([*map(str, files.mistakes)] or [empty], files.mistakes, session.as_json)
+    policies = await open_audited_store(session)
+    steps = plan(files.policies, await policies.store.list())
+    session.emit(steps, SYNC_COLUMNS, _build_step_row, _list_step_fields, empty="nothing to do: all is equal")
+    if dry_run:
+        return exit_codes.NO if steps else exit_codes.OK
+    done = 0
+    try:
+        for step in steps:
+            await policies.apply_step(step, choose_author(author))
+            done += 1
+    finally:
+        if done < len(steps):  # another write came first, the broker went away, or Ctrl-C
+            exit_codes.complain(f"at least the first {done} of {len(steps)} changes were made: run it again")
+    return exit_codes.OK
+
+
+def _refuse_directory(lines: list[str], mistakes: Sequence[Mistake], as_json: bool) -> int:
+    if as_json:
+        print_json({"ok": False, "errors": [{"file": one.path, "path": one.where, "message": one.message} for one in mistakes]})
+    for line in lines:
+        exit_codes.complain(line)
+    return exit_codes.NO
+
+
+def _list_step_fields(step: PolicySyncStep) -> dict[str, object]:
+    tenant, name = step.key
+    fields = {"action": step.action, "tenant": tenant, "policy": name, "replaces": step.replaces}
+    return {key: value for key, value in fields.items() if value is not None} | {"changes": [one.path for one in step.changes]}
+
+
+def _build_step_row(step: PolicySyncStep) -> tuple[object, ...]:
+    return (step.action, *step.key, step.replaces, ", ".join(one.path for one in step.changes))

@@ -31,41 +31,6 @@ from router.sdk.extension.results import Refused, RequestFailed
 from router.sdk.failures import ProviderFailed, RateLimited, RequestRefused
 from router.sdk.threads import DaemonThreads
 
-# -- The span of a request, if the author's process has set up OpenTelemetry before it serves;
-# else nothing, at no cost. The caller's `traceparent` is the parent. A span holds neither the
-# request nor the exception; of an error, its code.
-#
-# Streams have none: a span must be left in the context in which it was entered, and a generator
-# may leave it in another.
-
-NO_SPAN: AbstractContextManager[None] = contextlib.nullcontext()
-
-Traced = Callable[[Mapping[str, str]], AbstractContextManager[None]]
-
-
-def build_tracer(extension: Extension) -> Traced:
-    """Return a context manager for requests; it gets the request's headers."""
-    traced = spans.find_tracing()
-    if traced is None:
-        return lambda _: NO_SPAN
-    attributes = {"extension.id": extension.id, "extension.type": extension.kind, "extension.version": extension.version}
-
-    @contextlib.contextmanager
-    def span(headers: Mapping[str, str]) -> Iterator[None]:
-        error: str | None = None
-        begun = traced.start_server_span(f"extension {extension.id}", headers, attributes)
-        try:
-            with traced.activate(begun):
-                yield
-        except RequestFailed as failed:
-            error = failed.code
-            raise
-        finally:
-            traced.end_span(begun, error)
-
-    return span
-
-
 # -- The request.
 
 log = logs.logger(__name__)
@@ -186,3 +151,38 @@ async def _run_within(deadline: float | None, work: Awaitable[object]) -> object
         if limit.expired():
             raise build_overdue_error() from None
         raise
+
+
+# -- The span of a request, if the author's process has set up OpenTelemetry before it serves;
+# else nothing, at no cost. The caller's `traceparent` is the parent. A span holds neither the
+# request nor the exception; of an error, its code.
+#
+# Streams have none: a span must be left in the context in which it was entered, and a generator
+# may leave it in another.
+
+NO_SPAN: AbstractContextManager[None] = contextlib.nullcontext()
+
+Traced = Callable[[Mapping[str, str]], AbstractContextManager[None]]
+
+
+def build_tracer(extension: Extension) -> Traced:
+    """Return a context manager for requests; it gets the request's headers."""
+    traced = spans.find_tracing()
+    if traced is None:
+        return lambda _: NO_SPAN
+    attributes = {"extension.id": extension.id, "extension.type": extension.kind, "extension.version": extension.version}
+
+    @contextlib.contextmanager
+    def span(headers: Mapping[str, str]) -> Iterator[None]:
+        error: str | None = None
+        begun = traced.start_server_span(f"extension {extension.id}", headers, attributes)
+        try:
+            with traced.activate(begun):
+                yield
+        except RequestFailed as failed:
+            error = failed.code
+            raise
+        finally:
+            traced.end_span(begun, error)
+
+    return span

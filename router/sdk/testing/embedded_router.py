@@ -35,34 +35,6 @@ from router.sdk.step import Handler
 from router.sdk.worker import Worker
 from router.serve.assembly import Ready, RouterService
 
-# -- The event loop in its thread.
-
-T = TypeVar("T")
-
-
-class BackgroundLoop:
-    """`run` from any other thread; `close` once nothing runs in it any more."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="router-testing", daemon=True)
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run it in the loop, and return what it returns, or raise what it raises."""
-        running = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return running.result()
-        except BaseException:  # also Ctrl-C, which reaches this thread alone
-            running.cancel()
-            raise
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
 # -- The router of a test.
 
 READY_WITHIN_S = 60.0  # of a busy machine
@@ -186,3 +158,31 @@ async def _wait_for(what: str, read: Callable[[], Awaitable[list[T]]], count: in
     if len(found) != count:
         raise AssertionError(f"there should be {count} {what}, there are {len(found)}: {found[:10]}")
     return found
+
+
+# -- The event loop in its thread.
+
+T = TypeVar("T")
+
+
+class BackgroundLoop:
+    """`run` from any other thread; `close` once nothing runs in it any more."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="router-testing", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run it in the loop, and return what it returns, or raise what it raises."""
+        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return running.result()
+        except BaseException:  # also Ctrl-C, which reaches this thread alone
+            running.cancel()
+            raise
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

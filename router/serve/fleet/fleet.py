@@ -21,51 +21,6 @@ from router.serve.fleet.merge_snapshots import merge_snapshots
 from router.serve.fleet.process import stop_timeout_s
 from router.serve.fleet.process_slot import ProcessSlot
 
-# -- The reload, a rolling restart.
-#
-# SIGHUP during a reload           one more reload afterwards, never two at a time
-# settings that are not legal      no process is replaced
-# code that has changed            the first new process refuses, so none is replaced: the parent must be restarted
-# a process that is not ready      its slot and those after it keep their processes
-
-log = logs.logger(__name__)
-
-ReadSettings = Callable[[], Settings]  # reads every source again; raises Misconfigured
-
-
-class Reload:
-    """The last child of the fleet's tree, so it is stopped first: no slot is replaced during shutdown."""
-
-    def __init__(self, requested: asyncio.Event, read: ReadSettings) -> None:
-        self._requested = requested
-        self._read = read
-
-    async def run(self, slots: Sequence[ProcessSlot]) -> None:
-        try:
-            while True:
-                await self._requested.wait()
-                self._requested.clear()
-                await self._replace_all(slots)
-        except asyncio.CancelledError:
-            # Shutdown. The tree stops one slot after the other, but all processes drain at once: each has the same deadlines.
-            for slot in slots:
-                slot.terminate()
-            raise
-
-    async def _replace_all(self, slots: Sequence[ProcessSlot]) -> None:
-        try:
-            settings = self._read()
-        except Exception as exc:  # a file that is not UTF-8, a missing directory: the running processes go on
-            log.error(events.RELOAD_REFUSED, error=str(exc) or repr(exc))
-            return
-        log.info(events.RELOAD_BEGAN)
-        for slot in slots:
-            if (refusal := await slot.replace(settings)) is not None:
-                log.error(events.RELOAD_REFUSED, process=slot.name, error=refusal)
-                return
-        log.info(events.RELOAD_ENDED)
-
-
 # -- The fleet.
 
 RESTARTS_PER_PROCESS, RESTARTS_WITHIN_S = 5, 30
@@ -158,3 +113,48 @@ def _is_cancelled_twice() -> bool:
 
 def _render(snapshots: Sequence[Snapshot], content_type: str) -> bytes:
     return render(merge_snapshots((*snapshots, process_families(os.getpid(), "parent"))), process=False, content_type=content_type)
+
+
+# -- The reload, a rolling restart.
+#
+# SIGHUP during a reload           one more reload afterwards, never two at a time
+# settings that are not legal      no process is replaced
+# code that has changed            the first new process refuses, so none is replaced: the parent must be restarted
+# a process that is not ready      its slot and those after it keep their processes
+
+log = logs.logger(__name__)
+
+ReadSettings = Callable[[], Settings]  # reads every source again; raises Misconfigured
+
+
+class Reload:
+    """The last child of the fleet's tree, so it is stopped first: no slot is replaced during shutdown."""
+
+    def __init__(self, requested: asyncio.Event, read: ReadSettings) -> None:
+        self._requested = requested
+        self._read = read
+
+    async def run(self, slots: Sequence[ProcessSlot]) -> None:
+        try:
+            while True:
+                await self._requested.wait()
+                self._requested.clear()
+                await self._replace_all(slots)
+        except asyncio.CancelledError:
+            # Shutdown. The tree stops one slot after the other, but all processes drain at once: each has the same deadlines.
+            for slot in slots:
+                slot.terminate()
+            raise
+
+    async def _replace_all(self, slots: Sequence[ProcessSlot]) -> None:
+        try:
+            settings = self._read()
+        except Exception as exc:  # a file that is not UTF-8, a missing directory: the running processes go on
+            log.error(events.RELOAD_REFUSED, error=str(exc) or repr(exc))
+            return
+        log.info(events.RELOAD_BEGAN)
+        for slot in slots:
+            if (refusal := await slot.replace(settings)) is not None:
+                log.error(events.RELOAD_REFUSED, process=slot.name, error=refusal)
+                return
+        log.info(events.RELOAD_ENDED)

@@ -23,26 +23,6 @@ from router.shell.access.scope import describe_limit
 from router.shell.mend.runs import MendRuns
 from router.shell.page_data import PageNotFound, Sources
 
-# -- The audit events. One that cannot be stored is said on the next page, and logged.
-
-log = logs.logger(__name__)
-
-
-class ConsoleTrail:
-    def __init__(self, sources: Sources, session: LoginSession) -> None:
-        self._sources = sources
-        self._session = session
-        self.lost = ""  # why the last event could not be stored
-
-    async def record(self, write: OperatorWrite) -> None:
-        """Store the event of a write that is done."""
-        try:
-            await open_audit_log(self._sources.settings, self._sources.link.jetstream(), self._session.user.name, CONSOLE).store(write)
-        except RouterError as exc:
-            self.lost = f"{write.command} {write.target}: {write.outcome}, but its audit event could not be stored: {exc}"
-            log.error(events.CONSOLE_AUDIT_LOST, command=write.command, target=write.target, by=self._session.user.name, error=str(exc))
-
-
 # -- The form and its frame.
 
 MAX_NOTE = 1_000
@@ -132,3 +112,23 @@ class MendFrame:
             return RedirectResponse(then, 303)
 
         return act
+
+
+# -- The audit events. One that cannot be stored is said on the next page, and logged.
+
+log = logs.logger(__name__)
+
+
+class ConsoleTrail:
+    def __init__(self, sources: Sources, session: LoginSession) -> None:
+        self._sources = sources
+        self._session = session
+        self.lost = ""  # why the last event could not be stored
+
+    async def record(self, write: OperatorWrite) -> None:
+        """Store the event of a write that is done."""
+        try:
+            await open_audit_log(self._sources.settings, self._sources.link.jetstream(), self._session.user.name, CONSOLE).store(write)
+        except RouterError as exc:
+            self.lost = f"{write.command} {write.target}: {write.outcome}, but its audit event could not be stored: {exc}"
+            log.error(events.CONSOLE_AUDIT_LOST, command=write.command, target=write.target, by=self._session.user.name, error=str(exc))

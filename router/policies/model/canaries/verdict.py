@@ -24,73 +24,6 @@ from router.contracts.canary import ERROR_RATE, CanaryGuard, CanaryPlan
 from router.policies.model.canary_record import ArmRecord, CanaryRecord, GroupRecord, ShadowRecord, add_arms, add_groups, add_shadows
 from router.policies.model.measurements.latencies import find_bucket, find_edge
 
-# -- The sequential test of two shares, which may be looked at after every outcome
-# (docs/reference/canary.md#test).
-# If the candidate's share of bad outcomes is `ratio` times the other's, a bad one falls to the
-# candidate with the chance ratio × n1 ÷ (ratio × n1 + n0), n1 and n0 being the outcomes of
-# both. The evidence is a mixture of the likelihood ratios of `alternatives` against that
-# chance: its expectation is at most 1 at every moment, so it exceeds 1 ÷ alpha in a share alpha
-# of all canaries at most (Ville's inequality).
-
-WORSE = ((1.5, 0.3), (2.0, 0.4), (4.0, 0.2), (10.0, 0.1))  # times, weight: against no difference
-MUCH_WORSE = ((1.67, 0.7), (3.0, 0.2), (8.0, 0.1))  # against what a guard allows
-BETTER = ((0.83, 0.4), (0.6, 0.3), (0.3, 0.2), (0.05, 0.1))  # than what a guard allows; 0.83 is no difference under 1.2
-MAX_EXPONENT = 600.0
-
-# Of several groups of tenants the ratios are multiplied, each within bounds: one group brings at
-# most MOST of what is needed, and takes away at most nine tenths of what there is. The promise
-# stays: a tenth of each group's stake is never wagered, and a bound can only lower the expectation.
-KEPT_STAKE = 0.1  # of a group's stake, where there are several groups
-MOST = 0.6  # of the evidence that is needed, by its logarithm, is what one group of several may bring
-
-
-class Tally(Struct, frozen=True):
-    """Bad ones of all outcomes. `bad` of a share that is known to be at least so large may be a fraction."""
-
-    bad: float
-    all: float
-
-    @property
-    def share(self) -> float:
-        return self.bad / self.all if self.all else 0.0
-
-
-Pair = tuple[Tally, Tally]  # the one, the other
-
-
-def is_evident(pairs: Sequence[Pair], ratio: float, alternatives: Sequence[tuple[float, float]], needed: float) -> bool:
-    """Whether the evidence reaches what is needed, where no group of several may bring it alone."""
-    return compute_evidence(pairs, ratio, alternatives, needed**MOST) >= needed
-
-
-def compute_evidence(pairs: Sequence[Pair], ratio: float, alternatives: Sequence[tuple[float, float]], most: float = inf) -> float:
-    """Against: the one's share of bad outcomes is `ratio` times the other's. 1: nothing speaks against it.
-
-    `pairs`: one for each group of tenants. `most`: what one group of several may bring.
-    """
-    if len(pairs) == 1:
-        return sum(weight * _compare(pairs[0], ratio, times) for times, weight in alternatives)
-    return sum(weight * prod(_limit(_compare(pair, ratio, times), most) for pair in pairs) for times, weight in alternatives)
-
-
-def _limit(likelihoods: float, most: float) -> float:
-    return min(KEPT_STAKE + (1 - KEPT_STAKE) * likelihoods, most)
-
-
-def _compare(pair: Pair, ratio: float, times: float) -> float:
-    """How many times likelier it is that the one's share is `times` as large as `ratio` says."""
-    one, other = pair
-    if not one.all or not other.all:
-        return 1.0
-    expected, chance = _chance(one, other, ratio), _chance(one, other, ratio * times)
-    return exp(min(MAX_EXPONENT, one.bad * log(chance / expected) + other.bad * log((1 - chance) / (1 - expected))))
-
-
-def _chance(one: Tally, other: Tally, ratio: float) -> float:
-    """That a bad outcome is the one's."""
-    return ratio * one.all / (ratio * one.all + other.all)
-
-
 # -- The guards, and the verdict.
 
 FALSE_ALARM = 0.01  # of a canary that does not differ, all its guards together
@@ -252,3 +185,70 @@ def _find_p95_bucket(arm: ArmRecord, successes: int) -> int | None:
 
 def _show(tally: Tally) -> str:
     return f"{tally.share:.2%} of {tally.all:.0f}"
+
+
+# -- The sequential test of two shares, which may be looked at after every outcome
+# (docs/reference/canary.md#test).
+# If the candidate's share of bad outcomes is `ratio` times the other's, a bad one falls to the
+# candidate with the chance ratio × n1 ÷ (ratio × n1 + n0), n1 and n0 being the outcomes of
+# both. The evidence is a mixture of the likelihood ratios of `alternatives` against that
+# chance: its expectation is at most 1 at every moment, so it exceeds 1 ÷ alpha in a share alpha
+# of all canaries at most (Ville's inequality).
+
+WORSE = ((1.5, 0.3), (2.0, 0.4), (4.0, 0.2), (10.0, 0.1))  # times, weight: against no difference
+MUCH_WORSE = ((1.67, 0.7), (3.0, 0.2), (8.0, 0.1))  # against what a guard allows
+BETTER = ((0.83, 0.4), (0.6, 0.3), (0.3, 0.2), (0.05, 0.1))  # than what a guard allows; 0.83 is no difference under 1.2
+MAX_EXPONENT = 600.0
+
+# Of several groups of tenants the ratios are multiplied, each within bounds: one group brings at
+# most MOST of what is needed, and takes away at most nine tenths of what there is. The promise
+# stays: a tenth of each group's stake is never wagered, and a bound can only lower the expectation.
+KEPT_STAKE = 0.1  # of a group's stake, where there are several groups
+MOST = 0.6  # of the evidence that is needed, by its logarithm, is what one group of several may bring
+
+
+class Tally(Struct, frozen=True):
+    """Bad ones of all outcomes. `bad` of a share that is known to be at least so large may be a fraction."""
+
+    bad: float
+    all: float
+
+    @property
+    def share(self) -> float:
+        return self.bad / self.all if self.all else 0.0
+
+
+Pair = tuple[Tally, Tally]  # the one, the other
+
+
+def is_evident(pairs: Sequence[Pair], ratio: float, alternatives: Sequence[tuple[float, float]], needed: float) -> bool:
+    """Whether the evidence reaches what is needed, where no group of several may bring it alone."""
+    return compute_evidence(pairs, ratio, alternatives, needed**MOST) >= needed
+
+
+def compute_evidence(pairs: Sequence[Pair], ratio: float, alternatives: Sequence[tuple[float, float]], most: float = inf) -> float:
+    """Against: the one's share of bad outcomes is `ratio` times the other's. 1: nothing speaks against it.
+
+    `pairs`: one for each group of tenants. `most`: what one group of several may bring.
+    """
+    if len(pairs) == 1:
+        return sum(weight * _compare(pairs[0], ratio, times) for times, weight in alternatives)
+    return sum(weight * prod(_limit(_compare(pair, ratio, times), most) for pair in pairs) for times, weight in alternatives)
+
+
+def _limit(likelihoods: float, most: float) -> float:
+    return min(KEPT_STAKE + (1 - KEPT_STAKE) * likelihoods, most)
+
+
+def _compare(pair: Pair, ratio: float, times: float) -> float:
+    """How many times likelier it is that the one's share is `times` as large as `ratio` says."""
+    one, other = pair
+    if not one.all or not other.all:
+        return 1.0
+    expected, chance = _chance(one, other, ratio), _chance(one, other, ratio * times)
+    return exp(min(MAX_EXPONENT, one.bad * log(chance / expected) + other.bad * log((1 - chance) / (1 - expected))))
+
+
+def _chance(one: Tally, other: Tally, ratio: float) -> float:
+    """That a bad outcome is the one's."""
+    return ratio * one.all / (ratio * one.all + other.all)

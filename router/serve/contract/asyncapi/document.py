@@ -26,58 +26,6 @@ from router.operate.admin.service import INTERNAL_PREFIX
 from router.operate.catalogue import RECEIVED, SENT, MessageShape
 from router.serve.contract.asyncapi.channels import RECEIVE, ChannelSpec, list_channels
 
-# -- The components: messages and schemas.
-
-JSON = "application/json"
-HEADERS_SCHEMA = "contract-headers"
-_DEFINITIONS, _COMPONENT_SCHEMAS = "#/$defs/", "#/components/schemas/"
-
-
-def build_components(
-    shapes: Mapping[str, MessageShape], services: Mapping[str, Mapping[str, Any]], with_headers: Collection[str]
-) -> dict[str, Any]:
-    """`services`: the schemas of operators' services, by the name of their message; `with_headers`: messages that carry the headers."""
-    schemas: dict[str, Any] = {f"part-{name}": PARTS[name] for name in sorted(PARTS)}
-    schemas |= {name: _build_schema(shape) for name, shape in shapes.items()}
-    schemas |= {HEADERS_SCHEMA: build_headers_schema(), **services}
-    messages = {name: _build_message(shape, name in with_headers) for name, shape in shapes.items()}
-    messages |= {name: {"name": name, "contentType": JSON, "payload": _refer_schema(name)} for name in services}
-    return {"messages": messages, "schemas": {name: move_references(schema) for name, schema in schemas.items()}}
-
-
-def move_references(schema: Any) -> Any:
-    """The schema with its parts under `components`."""
-    if isinstance(schema, Mapping):
-        return {name: _move_reference(value) if name == "$ref" else move_references(value) for name, value in schema.items()}
-    return [move_references(one) for one in schema] if isinstance(schema, list | tuple) else schema
-
-
-def _build_message(shape: MessageShape, has_headers: bool) -> dict[str, Any]:
-    examples = [{"name": f"{shape.name}-{place}", "payload": example} for place, example in enumerate(shape.examples, 1)]
-    return {
-        "name": shape.name,
-        "title": shape.title,
-        "summary": shape.text,
-        "contentType": JSON,
-        **({"headers": _refer_schema(HEADERS_SCHEMA)} if has_headers else {}),
-        "payload": _refer_schema(shape.name),
-        "examples": examples,
-        **({"x-protobuf": shape.proto} if shape.proto else {}),
-    }
-
-
-def _build_schema(shape: MessageShape) -> dict[str, Any]:
-    return {"title": shape.title, "description": shape.text, DIRECTION: shape.direction, **name_all_types(shape.body)}
-
-
-def _refer_schema(name: str) -> dict[str, str]:
-    return {"$ref": f"{_COMPONENT_SCHEMAS}{name}"}
-
-
-def _move_reference(reference: object) -> object:
-    return f"{_COMPONENT_SCHEMAS}part-{reference.removeprefix(_DEFINITIONS)}" if isinstance(reference, str) else reference
-
-
 # -- The whole document.
 
 ASYNCAPI = "3.0.0"
@@ -204,3 +152,55 @@ def _describe_stream(stream: StreamSpec, consumers: Sequence[ConsumerSpec]) -> d
 
 def _refer_message(name: str) -> dict[str, str]:
     return {"$ref": f"#/components/messages/{name}"}
+
+
+# -- The components: messages and schemas.
+
+JSON = "application/json"
+HEADERS_SCHEMA = "contract-headers"
+_DEFINITIONS, _COMPONENT_SCHEMAS = "#/$defs/", "#/components/schemas/"
+
+
+def build_components(
+    shapes: Mapping[str, MessageShape], services: Mapping[str, Mapping[str, Any]], with_headers: Collection[str]
+) -> dict[str, Any]:
+    """`services`: the schemas of operators' services, by the name of their message; `with_headers`: messages that carry the headers."""
+    schemas: dict[str, Any] = {f"part-{name}": PARTS[name] for name in sorted(PARTS)}
+    schemas |= {name: _build_schema(shape) for name, shape in shapes.items()}
+    schemas |= {HEADERS_SCHEMA: build_headers_schema(), **services}
+    messages = {name: _build_message(shape, name in with_headers) for name, shape in shapes.items()}
+    messages |= {name: {"name": name, "contentType": JSON, "payload": _refer_schema(name)} for name in services}
+    return {"messages": messages, "schemas": {name: move_references(schema) for name, schema in schemas.items()}}
+
+
+def move_references(schema: Any) -> Any:
+    """The schema with its parts under `components`."""
+    if isinstance(schema, Mapping):
+        return {name: _move_reference(value) if name == "$ref" else move_references(value) for name, value in schema.items()}
+    return [move_references(one) for one in schema] if isinstance(schema, list | tuple) else schema
+
+
+def _build_message(shape: MessageShape, has_headers: bool) -> dict[str, Any]:
+    examples = [{"name": f"{shape.name}-{place}", "payload": example} for place, example in enumerate(shape.examples, 1)]
+    return {
+        "name": shape.name,
+        "title": shape.title,
+        "summary": shape.text,
+        "contentType": JSON,
+        **({"headers": _refer_schema(HEADERS_SCHEMA)} if has_headers else {}),
+        "payload": _refer_schema(shape.name),
+        "examples": examples,
+        **({"x-protobuf": shape.proto} if shape.proto else {}),
+    }
+
+
+def _build_schema(shape: MessageShape) -> dict[str, Any]:
+    return {"title": shape.title, "description": shape.text, DIRECTION: shape.direction, **name_all_types(shape.body)}
+
+
+def _refer_schema(name: str) -> dict[str, str]:
+    return {"$ref": f"{_COMPONENT_SCHEMAS}{name}"}
+
+
+def _move_reference(reference: object) -> object:
+    return f"{_COMPONENT_SCHEMAS}part-{reference.removeprefix(_DEFINITIONS)}" if isinstance(reference, str) else reference
