@@ -14,6 +14,7 @@ from tests.support.distribution import UnitScheduling
 def pytest_xdist_make_scheduler(config, log):
     return UnitScheduling(config, log)
 """
+OPTIONS = ("-q", "-p", "xdist", "-p", "no:cacheprovider", "--dist", "loadgroup")
 PASSES = "def test_passes(): pass\n"
 DIES = "import os\ndef test_before(): pass\ndef test_dies(): os._exit(1)\ndef test_after(): pass\n"
 
@@ -23,9 +24,8 @@ def test_one_test_fails_and_all_others_run(tmp_path: Path, dying: int, workers: 
     (tmp_path / "conftest.py").write_text(PLUGIN)
     for number in range(8):
         (tmp_path / f"test_{number}.py").write_text(DIES if number == dying else PASSES)
-    ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", str(workers), "--dist", "loadgroup", "."],
-        cwd=tmp_path, env={"PYTHONPATH": str(REPOSITORY), "PATH": ""}, capture_output=True, text=True, timeout=150, check=False,
-    )  # fmt: skip
+    command = [sys.executable, "-m", "pytest", *OPTIONS, "-n", str(workers), "."]
+    environ = {"PYTHONPATH": str(REPOSITORY), "PATH": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # what it does not need takes seconds
+    ended = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=170, check=False)
     assert f"crashed while running 'test_{dying}.py::test_dies'" in ended.stdout
     assert "1 failed, 9 passed" in ended.stdout
