@@ -10,7 +10,7 @@
     queries       requests that are answered now or not at all
     version_usage     whether a consumer can still get an old version of the schema
 
-`contracts.envelope` holds the envelope, `contracts.envelope_making` makes new ones; `router.Bus` gives all of this a connection.
+`contracts.envelope` holds the envelope, `bus.envelope_making` makes new ones; `router.Bus` gives all of this a connection.
 Each name is loaded at its first use: who reads the settings of the bus does not pay for its consumer.
 """
 

@@ -23,7 +23,7 @@ MSG_ID = "Nats-Msg-Id"
 
 
 class Publisher:
-    """Events and commands of one prefix, over one connection's publish window (`delivery.storing`)."""
+    """Events and commands of one prefix, over one connection's publish window (`delivery.publish.storing`)."""
 
     def __init__(
         self, settings: BusSettings, connection: Connection, acked_publisher: AckedPublisher, metrics: BusMetrics | None = None

@@ -1,4 +1,4 @@
-"""One stream's limits. What a stream binds and how it discards is decided in `app.declared_topology`."""
+"""One stream's limits. What a stream binds and how it discards is decided in `operate.topology.declared_topology`."""
 
 from __future__ import annotations
 

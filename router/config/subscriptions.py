@@ -3,11 +3,11 @@
 From a SubscriptionSpec follow
 
     settings      the section `{name}` and the stream `streams.{name}`, with their rules (`rules`) and short names (`names`)
-    topology      its stream, its durable and the subject of its dead letters (`app.declared_topology`)
-    consumer      its branch of the supervision tree, its metrics and its readiness (`app.subscriptions`)
+    topology      its stream, its durable and the subject of its dead letters (`operate.topology.declared_topology`)
+    consumer      its branch of the supervision tree, its metrics and its readiness (`serve.subscriptions`)
     permissions   of the router, of the role that sends the messages, of operators (`deploy/nats/permissions.py`)
 
-`app.subscriptions` joins each with its handler.
+`serve.subscriptions` joins each with its handler.
 """
 
 from __future__ import annotations

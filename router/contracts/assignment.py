@@ -41,7 +41,7 @@ class Assignment(Struct, frozen=True, kw_only=True):
     decision: Decision
     requested_at_ms: int  # when the stream stored its request
     trace_id: str | None = None
-    reservation: str | None = None  # what it has reserved in budgets (`contracts.reservation`); no worker hears of it
+    reservation: str | None = None  # what it has reserved in budgets (`budgets.model.reservation`); no worker hears of it
     listed_cost: float | None = None  # what the policy expected, whatever results had taught
 
     @property

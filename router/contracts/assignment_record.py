@@ -43,7 +43,7 @@ class AssignmentRecord(Struct, frozen=True, omit_defaults=True):
     assignment: msgspec.Raw
     requested_at_ms: int  # when the stream stored the request: no work was done before it
     content: str | None = None  # None: an idempotency key stands for the request, whatever its content
-    reservation: str | None = None  # in its tenant's budgets (`contracts.reservation`)
+    reservation: str | None = None  # in its tenant's budgets (`budgets.model.reservation`)
     listed_cost: float | None = None  # what the policy expected: the bound of what its result may cost follows from it
 
     def read_assignment(self) -> Assignment:
@@ -109,7 +109,7 @@ REPORTED_SUFFIX = ".reported"
 
 
 def invoked_key(assignment_id: str) -> str:
-    """The bucket's key of the attempt that is the assignment's bill: {tenant}.{attempt id} (`contracts.invocation_record`)."""
+    """The bucket's key of the attempt that is the assignment's bill: {tenant}.{attempt id} (`work.model.invocation_record`)."""
     return ids.key(assignment_id) + INVOKED_SUFFIX
 
 

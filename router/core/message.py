@@ -30,7 +30,7 @@ class Message(Struct, frozen=True, gc=False):
     deliveries: int
     ack_subject: str  # read by delivery only
     attempts: int = 1  # the number of this attempt, counted over all processes
-    revision: int = 0  # of its attempt record (`delivery.attempts`); 0: it has none
+    revision: int = 0  # of its attempt record (`delivery.consume.attempts`); 0: it has none
     is_first_assumed: bool = False  # the first attempt may not have started: its process died without recording it
     is_recorded: bool = False  # its attempt record has an earlier attempt
 

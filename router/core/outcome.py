@@ -1,7 +1,7 @@
 """What a handler may answer.
 
 A handler never touches the broker. It returns one of four values, and
-`delivery.settlement` turns that value into exactly one ack:
+`delivery.consume.settlement` turns that value into exactly one ack:
 
     Done    effects are stored first, then the reply    -> +ACK
               and before that what follows from their publish acks (`then`)

@@ -1,4 +1,4 @@
-"""Joins `delivery.live`, which answers requests from their live copy while the backlog is deep, with the decide consumer."""
+"""Joins `delivery.replies.live`, which answers requests from their live copy while the backlog is deep, with the decide consumer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = logs.logger(__name__)
 
 
 class LiveMetrics:
-    """`delivery.live.LiveObserver`, as metrics, log lines and alerts."""
+    """`delivery.replies.live.LiveObserver`, as metrics, log lines and alerts."""
 
     def __init__(self, metrics: Metrics, alerts: Alerts) -> None:
         self._metrics = metrics

@@ -17,7 +17,7 @@ UNTIMED = frozenset({"open", "late"})  # a call that was not sent, or not awaite
 
 
 class ExtensionMetrics:
-    """`extensions.ExtensionMeter` as metrics. A failure that a policy tolerates is logged once a second for each extension."""
+    """`extensions.model.ports.ExtensionMeter` as metrics. A failure that a policy tolerates is logged once a second for each extension."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

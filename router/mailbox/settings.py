@@ -1,4 +1,4 @@
-"""SDS-047: one context's database, its event stream, its relay. An inbox has settings of its own (`config.inbox`)."""
+"""SDS-047: one context's database, its event stream, its relay. An inbox has settings of its own (`inbox_settings`)."""
 
 from __future__ import annotations
 

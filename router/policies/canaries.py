@@ -40,7 +40,7 @@ Name = tuple[str, str]  # tenant (or `_shared`), policy
 
 
 class SharedCanaries(SharedRecords[CanaryCounts]):
-    """`decide.CanaryMeter`, what results report, and the three children that share and judge."""
+    """`model.canary_meter.CanaryMeter`, what results report, and the three children that share and judge."""
 
     def __init__(
         self,

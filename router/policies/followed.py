@@ -1,6 +1,6 @@
 """Keeps the policy table of this process equal to its bucket; a directory may seed the bucket.
 
-`services.policy_seed` writes policies, and operators do through `services.policy_store`.
+`policies.seed` writes policies, and operators do through `policies.store`.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ A client has one inbox subscription for its whole life; the last token of the in
 names that inbox itself (`Reply-To`) and carries a message id: so another router may answer it when the first one dies, and a repeated
 request is safe. A client cannot see whether a router runs: it reports silence as `Unanswered`.
 
-A connection that does not come back though its server can be reached (`delivery.stuck`) is closed, and every call raises `ConnectionStuck`,
-also those that wait: the program goes on, and may open another client.
+A connection that does not come back though its server can be reached (`delivery.wire.stuck`) is closed, and every call raises
+`ConnectionStuck`, also those that wait: the program goes on, and may open another client.
 """
 
 from __future__ import annotations

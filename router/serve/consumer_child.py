@@ -19,7 +19,7 @@ NOT_STARTED = ReadinessCheck(False, "not started")
 
 
 class DrainDeadline:
-    """The two drain deadlines (`delivery.consumer.DrainDeadlines`), shared: consumers stop one after the other within one span of time."""
+    """The two drain deadlines (`delivery.consume.consumer.DrainDeadlines`), shared: consumers stop one after the other within one span."""
 
     def __init__(self, config: DrainConfig, clock: Clock = steady) -> None:
         self._soft = config.soft_deadline_ms / 1000

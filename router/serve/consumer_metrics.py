@@ -28,7 +28,7 @@ TENANT_FORBIDDEN_CODE = "tenant_forbidden"  # results and acks of a tenant that 
 
 
 class ConsumerMetrics(LoggingObserver):
-    """`delivery.subscription.Observer` of one durable, counted and logged."""
+    """`delivery.consume.subscription.Observer` of one durable, counted and logged."""
 
     def __init__(self, metrics: Metrics, alerts: Alerts, durable: str, settings: Settings, *, answers: bool = False) -> None:
         super().__init__(durable)

@@ -26,7 +26,7 @@ WorkerReading = ReadResult[ExecResult] | ReadResult[ExecAssignmentAck]
 
 
 class DecideMetrics:
-    """`decide.DecideMeter`, counted."""
+    """`decide.model.handler.DecideMeter`, counted."""
 
     def __init__(self, metrics: Metrics, violations: ViolationRecorder) -> None:
         self._metrics = metrics

@@ -26,7 +26,7 @@ from router.serve.consumer_metrics import ConsumerMetrics
 
 
 class SubscriptionHandler(Struct, frozen=True, kw_only=True):
-    """A handler, and what it knows of its subscription beside the spec: fields of `delivery.subscription.Subscription`."""
+    """A handler, and what it knows of its subscription beside the spec: fields of `delivery.consume.subscription.Subscription`."""
 
     handle: Handler
     publish_acks_kept: float = 0.0

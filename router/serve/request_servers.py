@@ -94,7 +94,7 @@ def _build_provider_invoker(context: AppContext) -> ProviderInvoker:
 
 
 @asynccontextmanager
-async def _stream(  # noqa: PLR0917 - the port is `routing.extensions.providers.StreamOpener`
+async def _stream(  # noqa: PLR0917 - the port is `extensions.model.providers.StreamOpener`
     connection: Connection,
     subject: str,
     data: bytes,

@@ -19,7 +19,7 @@ from router.work.model import AssignmentCache
 
 
 class AssignmentStore:
-    """`decide.AssignmentBucket` over the bucket; a new assignment goes into the cache, so that its result needs no lookup.
+    """`decide.model.push.AssignmentBucket` over the bucket; a new assignment goes into the cache, so that its result needs no lookup.
 
     `on_assigned` gets tenant, provider and id of each assignment that this instance has stored.
     """

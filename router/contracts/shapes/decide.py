@@ -1,7 +1,7 @@
 """A decide request in its four JSON forms (docs/reference/contracts.md#decide-requests); form e is protobuf.
 
 `properties` says what each field is; `allOf` says which of several places of a field counts and must therefore be legal. It
-follows `routing.decide.fields`, reader by reader.
+follows `decide.model.fields`, reader by reader.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
       Window          the error rate of the last calls
     BreakerRegistry   breakers by service and tenant, a bounded number
 
-Other rooms feed them with outcomes, share openings among instances and report to operators (`policy.breakers`, `services.breakers`).
+Other rooms feed them with outcomes, share openings among instances and report to operators (`policy.breakers`, `policies.breakers`).
 """
 
 from router.core.breakers.breaker import CircuitBreaker

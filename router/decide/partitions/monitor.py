@@ -1,8 +1,8 @@
 """Measures every partition of the decide subject: how many requests wait, and whether a router takes them.
 
 Each router looks at the partitions that its settings name, and at all whose streams it finds on the server. So a partition whose routers
-are all dead is told by those of the others. One of the routers asks the server, and all hear the answers (`delivery.shared_info`): with N
-partitions it is 2 N calls each 15 s, however many routers there are.
+are all dead is told by those of the others. One of the routers asks the server, and all hear the answers
+(`delivery.wire.shared_info`): with N partitions it is 2 N calls each 15 s, however many routers there are.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
     max_per_subject: int = -1
     allow_rollup: bool = False
     deletes_by_number: bool = False  # of a bucket: it must not deny that, as `nats kv add` does
-    allow_atomic: bool = False  # batches stored whole or not at all (`delivery.atomic_publisher`); server 2.12
+    allow_atomic: bool = False  # batches stored whole or not at all (`delivery.publish.atomic_publisher`); server 2.12
 
     def to_json(self) -> Json:
         window = min(self.duplicate_window, self.max_age) if self.max_age else self.duplicate_window

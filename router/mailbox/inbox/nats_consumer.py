@@ -1,6 +1,6 @@
 """PORT-047-004 as the specification words it: fetch messages, ack one, NAK one (docs/reference/requirements.md#sd-24).
 
-For programs with a loop of their own. The inbox itself uses `delivery.consumer`, which pulls ahead, keeps messages in flight alive,
+For programs with a loop of their own. The inbox itself uses `delivery.consume.consumer`, which pulls ahead, keeps messages in flight alive,
 counts attempts and drains. An `ack` here costs a round trip, and the server confirms it.
 """
 

@@ -3,7 +3,7 @@
     reading    events since a time, filtered
     groups     events added up by tenant, subject, rule …, the worst first
 
-`services.violation_events` writes them.
+`operate.violations.events` writes them.
 """
 
 from router.operate.violations.groups import DIMENSIONS, ViolationGroup, add_up

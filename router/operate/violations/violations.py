@@ -1,7 +1,7 @@
 """Counts violations of the header contract, once for each stored message: metrics, log lines, events.
 
 A message may have several attempts, on several routers. Its violations are counted by the attempt that the shared attempt
-record names as the first one (`delivery.attempts`):
+record names as the first one (`delivery.consume.attempts`):
 
     a first delivery              -> kept here, and counted when the attempt is settled and its record known
     a redelivery without record   -> counted at once: the process of the first delivery died, or returned it unread

@@ -2,7 +2,7 @@
 
     {trace_id, tenant_id, provider_id, prompt, parameters, context, config?}  ->  {provider_id, output, usage, model?, cost?, metadata}
 
-A stream's pieces and what its last chunk says are here too; how pieces travel is `delivery.calls.reply_streams`' business.
+A stream's pieces and what its last chunk says are here too; how pieces travel is `delivery.wire.calls.reply_streams`' business.
 """
 
 from __future__ import annotations

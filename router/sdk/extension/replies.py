@@ -2,7 +2,7 @@
 
 answer      the bytes that `function_runner` made
 refusal     {error{code, message, field?}}, with Nats-Service-Error-Code and Nats-Service-Error, Router-Fault, Router-Retry-After-Ms
-stream      pieces until the last one, or until the subscriber is gone (`delivery.calls.reply_streams`); a failure is its last piece
+stream      pieces until the last one, or until the subscriber is gone (`delivery.wire.calls.reply_streams`); a failure is its last piece
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 exemplar              the newest one of a series
 counter, histogram    the sum over running and ended processes, so that it does not fall when a process ends
-gauge                 of the running processes: the maximum, the minimum or the sum, as `operations.observability.metrics` declares
+gauge                 of the running processes: the maximum, the minimum or the sum, as `process.observability.metrics` declares
 """
 
 from __future__ import annotations

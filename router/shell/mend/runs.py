@@ -1,7 +1,7 @@
 """Replays and discards of the console: one at a time, in the background, with progress and a stop. A child of the console's tree.
 
 At most `MAX_WAITING` wait; the last `KEPT` are remembered, in this process only. What a run is about to do, and what it did, is in the
-audit. A console that is killed within a replay leaves its journal (`operations.deadletters.replay`): the next replay finishes it first.
+audit. A console that is killed within a replay leaves its journal (`operate.dead_letters.replay`): the next replay finishes it first.
 """
 
 from __future__ import annotations

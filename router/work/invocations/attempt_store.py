@@ -4,7 +4,7 @@
      └── none: the call is not made, and for a second no other one; once the bucket or the stream has refused for longer than
          askers wait (it is missing, sealed), they hear that it is of no use to ask again
 
-A record that stands after its deadline is metered by `services.unfinished_invocations`, of whichever instance.
+A record that stands after its deadline is metered by `work.invocations.unfinished_invocations`, of whichever instance.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The bill of one invocation: `extensions.ports.InvocationLedger` over the stores of this process.
+"""The bill of one invocation: `extensions.model.ports.InvocationLedger` over the stores of this process.
 
 begin   its price, its reservation in budgets, its record and, at the same time, its assignment's claim
 take    counted by its price; where that is above what is reserved, more is reserved

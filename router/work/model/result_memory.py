@@ -2,9 +2,9 @@
 
 `RecentOutcomes` counts a repeated outcome as repeated. It only counts. The stream (by Nats-Msg-Id) and later the lake decide whether a
 usage event is stored twice, because an instance that forgot, or another instance, must give the same result. So a duplicate also gets its
-usage event, since nothing here knows whether the first one was stored; `delivery.known_effects` knows that of the events this instance
-stored, and does not publish them again. The PubAck's `duplicate` mark, which delivery's observer reads, says how many duplicates all
-instances together had.
+usage event, since nothing here knows whether the first one was stored; `delivery.publish.known_effects` knows that of the events this
+instance stored, and does not publish them again. The PubAck's `duplicate` mark, which delivery's observer reads, says how many duplicates
+all instances together had.
 
 `FirstResults` moves the figures of a provider, once for each known assignment. A result is input: a worker may name any tenant and any
 provider in it, and may send it again with every status. So the figures and the breakers get a result only if its assignment is known,
@@ -40,7 +40,7 @@ class Repetition(Enum):
     CONFLICT = "conflict"  # another message of the same identity with other content
 
 
-FIRST = Repetition.FIRST  # bound once, as in `delivery.in_flight`: nearly every result is one
+FIRST = Repetition.FIRST  # bound once, as in `delivery.consume.in_flight`: nearly every result is one
 
 
 class _OutcomeDigest(Struct, frozen=True, gc=False):

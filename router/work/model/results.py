@@ -8,7 +8,7 @@
     its cost is above the bound                 -> the notice for operators is stored after the event that is booked at the bound
     its provider can be invoked                 -> that its worker has reported is stored before the event (`Marks`)
 
-A result whose assignment is in the cache stays on the synchronous path; a miss is a `Deferred` (`routing.reports.correlate`).
+A result whose assignment is in the cache stays on the synchronous path; a miss is a `Deferred` (`work.model.assignments`).
 """
 
 from __future__ import annotations

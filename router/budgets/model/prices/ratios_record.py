@@ -26,7 +26,7 @@ _Name = Annotated[str, Meta(max_length=128)]
 
 
 class RatioRecord(Struct, frozen=True, kw_only=True):
-    """One direction: `routing.prices.ratio_sums` says what the sums are."""
+    """One direction: `budgets.model.prices.ratio_sums` says what the sums are."""
 
     samples: _Count
     room: Annotated[float, Meta(ge=-1e15, le=1e15)]

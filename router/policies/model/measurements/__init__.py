@@ -5,7 +5,7 @@
       MeasuredProvider  one provider: two minutes of outcomes, moving averages, assignments in flight
     LearnedFigures      what a decision sees of a provider, and what is recorded with it
 
-A policy's strategy chooses by them (`policy.strategy`); `services.shared_measurements` shares them among instances.
+A policy's strategy chooses by them (`policy.strategy`); `policies.shared_measurements` shares them among instances.
 """
 
 from router.policies.model.measurements.latencies import add_up, find_percentile
