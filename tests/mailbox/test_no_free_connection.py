@@ -19,7 +19,7 @@ async def test_an_event_waits_for_a_connection_and_spends_no_delivery(broker: Br
     await rows(dsn, "GRANT ALL ON SCHEMA public TO crowded")
     await rows(dsn, "GRANT ALL ON ALL TABLES IN SCHEMA public TO crowded")
     crowded = dsn.replace("postgres@", "crowded@")
-    async with an_inbox(broker.url, crowded, record, max_deliver=1, database_timeout=1.0) as running:
+    async with an_inbox(broker.url, crowded, record, max_deliver=1, database_timeout=3.0, owner=dsn) as running:
         await publish(nc, [1])
         await until(lambda: running.inbox.consumer.health.paused_for, within_s=30)
         assert await read_dead_letters(nc) == []

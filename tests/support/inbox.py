@@ -105,6 +105,7 @@ async def an_inbox(
     *,
     timeout_s: float = 30.0,
     database_timeout: float = 30.0,
+    owner: str | None = None,
     sweep: StaleRowScanRules = StaleRowScanRules(every_s=3600),  # noqa: B008 - frozen
     duplicate_window: float = 3600.0,
     breaker: RemoteBreaker | None = None,
@@ -112,14 +113,17 @@ async def an_inbox(
     deadlines: Deadlines = Deadlines(5.0, 6.0),  # noqa: B008 - frozen
     **config: object,
 ) -> AsyncIterator[Running]:
-    """`handler`: a function of the test's, or the URL of a service, which has `timeout_s`. `database_timeout`: for a connection."""
+    """`handler`: a function of the test's, or the URL of a service, which has `timeout_s`. `database_timeout`: for a connection.
+
+    `owner`: whose connection makes the table of effects, where the inbox's own role may have one, and that would still be closing.
+    """
     connection = await connect({"servers": [url], "reconnect_time_wait": 0.05})
     jetstream = JetStream(connection)
     how = replace(Fast(), **config)
     await create_streams(jetstream, replace(EVENTS, duplicate_window=duplicate_window))
     await create_streams(jetstream, *inbox_streams(how, advisories_stream(), bucket(STARTS, ttl=3600)).streams)
     asked = HttpEventHandler(HttpRules(url=handler, timeout_s=timeout_s), breaker) if isinstance(handler, str) else handler
-    await rows(dsn, EFFECTS)
+    await rows(owner or dsn, EFFECTS)
     async with Database(DatabaseConfig(dsn, timeout=database_timeout, idle_in_transaction=idle_in_transaction)) as database:
         inbox = Inbox(how, jetstream, database, asked, node_id="test", attempts_bucket=STARTS, stale_rows=sweep, deadlines=deadlines)
         await inbox.open()
